@@ -26,14 +26,6 @@
 /* Milliseconds between two looks for sessions that wait */
 #define LOOK_EVERY_MS			100
 
-static void
-end_early(PvShared *shared, PvEarlyEnd why)
-{
-	uint32		none = PV_END_NONE;
-
-	(void) pg_atomic_compare_exchange_u32(&shared->early_end, &none, why);
-}
-
 /* Does a session wait for the table, or for the one that is locked, too? */
 static bool
 has_waiters(const PvParticipant *self)
@@ -87,6 +79,8 @@ pv_look_for_early_end(PvParticipant *self)
 {
 	PvShared   *shared = self->shared;
 	TimestampTz now;
+	uint32		none = PV_END_NONE;
+	PvEarlyEnd	why;
 
 	if (likely(shared->deadline == 0 && shared->yields_from == 0) ||
 		pg_atomic_read_u32(&shared->early_end) != PV_END_NONE ||
@@ -94,11 +88,14 @@ pv_look_for_early_end(PvParticipant *self)
 		return;
 	now = GetCurrentTimestamp();
 	if (shared->deadline != 0 && now >= shared->deadline)
-		end_early(shared, PV_END_TIME);
+		why = PV_END_TIME;
 	else if (shared->yields_from != 0 && now >= shared->yields_from &&
 			 (shared->phase == PV_PHASE_SCAN || shared->kept.token != 0) &&
 			 somebody_waits(self, now))
-		end_early(shared, PV_END_YIELD);
+		why = PV_END_YIELD;
+	else
+		return;
+	(void) pg_atomic_compare_exchange_u32(&shared->early_end, &none, why);
 }
 
 /*

@@ -65,12 +65,6 @@ typedef struct DeadItemCheck
 /* Probes that cost about as much as fetching a block from the store */
 #define PROBES_BEFORE_BITMAP	8
 
-
-/*-------------------------------------------------------------------------
- * What parallel mode allows
- *-------------------------------------------------------------------------
- */
-
 /*
  * Does the access method support parallel vacuum in any way?  One that defines
  * nothing does not.
@@ -114,35 +108,6 @@ pv_index_cleanup_must_wait(Relation indrel)
 {
 	return !knows_parallel_vacuum(indrel) ||
 		cleanup_runs_functions(indrel);
-}
-
-/*
- * When the bulk deletion of the index is complete, are the entries gone for
- * good?  We do not know that of access methods that are not core's.  One may
- * delete in a transaction, or in its cleanup.
- */
-bool
-pv_index_stays_done(Relation indrel)
-{
-	return indrel->rd_rel->relam < FirstNormalObjectId;
-}
-
-/*
- * May a worker process this index in this phase?  An index with conditional
- * cleanup has next to nothing to clean up after a bulk deletion ("vacuumed"),
- * so the leader does that, as in core.
- */
-bool
-pv_index_worker_allowed(const IndexAmRoutine *amroutine, PvPhase phase,
-						bool vacuumed)
-{
-	uint8		options = amroutine->amparallelvacuumoptions;
-
-	if (phase == PV_PHASE_INDEX)
-		return (options & VACUUM_OPTION_PARALLEL_BULKDEL) != 0;
-	if (options & VACUUM_OPTION_PARALLEL_CLEANUP)
-		return true;
-	return (options & VACUUM_OPTION_PARALLEL_COND_CLEANUP) != 0 && !vacuumed;
 }
 
 /*
@@ -200,12 +165,7 @@ pv_index_allows_workers(const PvParticipant *leader, bool automatic,
 	return true;
 }
 
-
-/*-------------------------------------------------------------------------
- * Vacuum and cleanup
- *-------------------------------------------------------------------------
- */
-
+/* Fetch the dead items of the block at hand as a bitmap. */
 static void
 fetch_block(DeadItemCheck *check)
 {
@@ -255,7 +215,9 @@ dead_item_callback(ItemPointer tid, void *state)
 }
 
 /*
- * Is the pending list of a GIN index to be emptied now?
+ * If this is a GIN index whose pending list is to be emptied now, do that.
+ * Return the result so far, in which GIN then continues to count, so that it
+ * does not begin again.
  *
  * GIN does it by itself the first time that a vacuum comes to the index, in
  * the bulk deletion, or in the cleanup if there was no bulk deletion.  We do
@@ -266,18 +228,6 @@ dead_item_callback(ItemPointer tid, void *state)
  * rows that were inserted after the first index scan by a transaction that
  * aborted.  The bulk deletion does not visit the list.  So the line pointers
  * would be set unused, and used again, while index entries point to them.
- */
-static bool
-must_empty_pending_list(Relation indrel, PvPhase phase,
-						const IndexBulkDeleteResult *istat)
-{
-	return indrel->rd_indam->ambulkdelete == ginbulkdelete &&
-		(phase == PV_PHASE_INDEX || istat == NULL);
-}
-
-/*
- * Empty the pending list of a GIN index.  Return the result that GIN continues
- * to count in, so that it does not begin again.
  *
  * What is in the list now must go; what is inserted meanwhile need not.
  * Outside of an autovacuum worker, GIN's code continues until the list is
@@ -289,34 +239,20 @@ must_empty_pending_list(Relation indrel, PvPhase phase,
  * ginbulkdelete.
  */
 static IndexBulkDeleteResult *
-empty_pending_list(const PvParticipant *self, Relation indrel,
+empty_pending_list(const PvParticipant *self, Relation indrel, PvPhase phase,
 				   IndexBulkDeleteResult *istat)
 {
 	bool		full_clean = istat == NULL && !self->shared->plan.automatic;
 	GinState	ginstate;
 
+	if (indrel->rd_indam->ambulkdelete != ginbulkdelete ||
+		(phase != PV_PHASE_INDEX && istat != NULL))
+		return istat;
 	if (istat == NULL)
 		istat = palloc0(sizeof(IndexBulkDeleteResult));
 	initGinState(&ginstate, indrel);
 	ginInsertCleanup(&ginstate, full_clean, false, true, istat);
 	return istat;
-}
-
-/* Store the result of an access method in the unit. */
-static void
-keep_result(PvParticipant *self, int i, IndexBulkDeleteResult *after)
-{
-	PvIndexUnit *unit = &self->units[i];
-
-	unit->result.istat_valid = (after != NULL);
-	if (after == NULL || after == &unit->result.istat)
-		return;
-
-	unit->result.istat = *after;
-	if (!knows_parallel_vacuum(self->indrels[i]))
-		self->private_istats[i] = after;
-	else
-		pfree(after);
 }
 
 /*
@@ -340,15 +276,18 @@ check_nothing_written(Relation indrel)
 				 errhint("Use only immutable functions in the expressions and the predicate of the index.")));
 }
 
-/* Let the access method vacuum or clean up one index. */
+/*
+ * Let the access method vacuum or clean up one index, and store its result in
+ * the unit.
+ */
 void
 pv_index_process(PvParticipant *self, int i, PvPhase phase,
 				 IndexVacuumInfo *ivinfo)
 {
 	PvIndexUnit *unit = &self->units[i];
+	Relation	indrel = self->indrels[i];
 	IndexBulkDeleteResult *istat =
 		unit->result.istat_valid ? &unit->result.istat : NULL;
-	IndexBulkDeleteResult *after;
 	DeadItemCheck check = {
 		.self = self,
 		.unit = unit,
@@ -359,14 +298,20 @@ pv_index_process(PvParticipant *self, int i, PvPhase phase,
 	if (self->is_leader && self->private_istats[i] != NULL)
 		istat = self->private_istats[i];
 
-	if (must_empty_pending_list(self->indrels[i], phase, istat))
-		istat = empty_pending_list(self, self->indrels[i], istat);
+	istat = empty_pending_list(self, indrel, phase, istat);
 	if (phase == PV_PHASE_INDEX)
-		after = index_bulk_delete(ivinfo, istat, dead_item_callback, &check);
+		istat = index_bulk_delete(ivinfo, istat, dead_item_callback, &check);
 	else
-		after = index_vacuum_cleanup(ivinfo, istat);
+		istat = index_vacuum_cleanup(ivinfo, istat);
 	if (!had_xid)
-		check_nothing_written(self->indrels[i]);
+		check_nothing_written(indrel);
 
-	keep_result(self, i, after);
+	unit->result.istat_valid = istat != NULL;
+	if (istat == NULL || istat == &unit->result.istat)
+		return;
+	unit->result.istat = *istat;
+	if (knows_parallel_vacuum(indrel))
+		pfree(istat);
+	else
+		self->private_istats[i] = istat;
 }

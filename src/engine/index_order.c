@@ -13,9 +13,6 @@
  *
  * and the largest index first among those of one kind.
  *
- * As long as there are indexes that are not begun, each participant begins
- * one, as core's do.  After that it helps, where core's would wait.
- *
  * Work that cannot be divided begins early, because its process would still be
  * busy when all others are done.  Shared indexes can begin last: all
  * participants work on them, and end together.
@@ -23,9 +20,7 @@
  * One process ends a shared index, by the deletion of empty pages, and nobody
  * knows in advance how long that takes.  So the participants begin different
  * shared indexes if there are several, and work on pages of the others goes on
- * meanwhile.
- *
- * The leader begins with what no other process can do.
+ * meanwhile.  A participant helps where core's would wait.
  *
  * This is logic alone: no shared state, no locks.
  *
@@ -44,18 +39,18 @@
 static int
 rank_of(const PvUnitState *unit, bool is_leader)
 {
+	if (unit->begun)
+		return unit->kind == PV_UNIT_SHARED && unit->pages > 0 ? 4 : 0;
 	switch (unit->kind)
 	{
 		case PV_UNIT_LEADER_ONLY:
-			return !unit->begun && is_leader ? 1 : 0;
+			return is_leader ? 1 : 0;
 		case PV_UNIT_SINGLE:
-			return !unit->begun ? 2 : 0;
+			return 2;
 		case PV_UNIT_SHARED:
-			if (!unit->begun)
-				return 3;
-			return unit->pages > 0 ? 4 : 0;
+			return 3;
 		case PV_UNIT_LATER:
-			return 0;
+			break;
 	}
 	return 0;
 }
@@ -74,10 +69,9 @@ pv_order_next(const PvUnitState *units, int nunits, bool is_leader)
 	{
 		int			rank = rank_of(&units[i], is_leader);
 
-		if (rank == 0)
-			continue;
-		if (next == PV_ORDER_NONE || rank < next_rank ||
-			(rank == next_rank && units[i].pages > units[next].pages))
+		if (rank != 0 &&
+			(next == PV_ORDER_NONE || rank < next_rank ||
+			 (rank == next_rank && units[i].pages > units[next].pages)))
 		{
 			next = i;
 			next_rank = rank;

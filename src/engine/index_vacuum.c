@@ -15,9 +15,9 @@
  *	 several participants		the first sets begun -> pv_nbtree_work() ->
  *								the last sets istat, done
  *
- * Index access methods define in which phases a worker may act for them.  What
- * workers may not do the leader does first.  What parallel mode does not allow
- * even to the leader waits until it has ended (engine/index_am.c).
+ * What access methods do not allow to workers the leader does first.  What
+ * parallel mode does not allow even to the leader waits until it has ended
+ * (engine/index_am.c).
  *
  * Locks: RowExclusiveLock on every index, taken by each participant.
  *
@@ -28,7 +28,7 @@
  */
 #include "postgres.h"
 
-#include "access/nbtree.h"
+#include "access/transam.h"
 #include "catalog/pg_am.h"
 #include "commands/progress.h"
 #include "pgstat.h"
@@ -73,29 +73,16 @@ is_large_btree(const PvParticipant *leader, int i)
 Size
 pv_index_plan(PvParticipant *leader)
 {
-	Size		bytes = 0;
-
-	leader->index_pages =
-		palloc(Max(leader->nindexes, 1) * sizeof(BlockNumber));
+	leader->bitmap_bytes = 0;
+	leader->index_pages = palloc(leader->nindexes * sizeof(BlockNumber));
 	for (int i = 0; i < leader->nindexes; i++)
 	{
 		leader->index_pages[i] = RelationGetNumberOfBlocks(leader->indrels[i]);
 		if (is_large_btree(leader, i))
-			bytes += pv_nbtree_bitmap_bytes(leader->index_pages[i]);
+			leader->bitmap_bytes +=
+				pv_nbtree_bitmap_bytes(leader->index_pages[i]);
 	}
-	leader->bitmap_bytes = bytes;
-	return bytes;
-}
-
-/*
- * Leader: return the part of an index in the memory that is kept for the
- * bitmaps of all of them.
- */
-static Size
-memory_kept_for(const PvParticipant *leader, int i)
-{
-	return (uint64) pv_nbtree_bitmap_bytes(leader->index_pages[i]) *
-		leader->shared->plan.bitmap_bytes / leader->bitmap_bytes;
+	return leader->bitmap_bytes;
 }
 
 /*
@@ -105,11 +92,9 @@ memory_kept_for(const PvParticipant *leader, int i)
 void
 pv_index_plan_together(PvParticipant *leader)
 {
-	int			nindexes = Max(leader->nindexes, 1);
-
-	leader->units_by_size = palloc(nindexes * sizeof(int));
+	leader->units_by_size = palloc(leader->nindexes * sizeof(int));
 	leader->private_istats =
-		palloc0(nindexes * sizeof(IndexBulkDeleteResult *));
+		palloc0(leader->nindexes * sizeof(IndexBulkDeleteResult *));
 	for (int i = 0; i < leader->nindexes; i++)
 	{
 		PvIndexUnit *unit = &leader->units[i];
@@ -168,19 +153,20 @@ count_sharers(const PvParticipant *self, const PvIndexUnit *unit)
 }
 
 /*
- * Return an estimate of the pages that are visited for an index.
- *
- * It is the size of the index, except for BRIN.  A BRIN index is small, but
- * its cleanup reads the part of the heap that it has not summarized yet, which
- * may be all of it.  If it is only little, an early begin does no harm.
+ * May a worker process this index in this phase?  An index with conditional
+ * cleanup has next to nothing to clean up after a bulk deletion, so the leader
+ * does that, as in core.
  */
-static BlockNumber
-pages_to_visit(const PvParticipant *leader, int i, PvPhase phase)
+static bool
+worker_allowed(Relation indrel, const PvIndexUnit *unit, PvPhase phase)
 {
-	if (phase == PV_PHASE_CLEANUP &&
-		leader->indrels[i]->rd_rel->relam == BRIN_AM_OID)
-		return leader->shared->plan.rel_pages;
-	return leader->index_pages[i];
+	uint8		any_of = VACUUM_OPTION_PARALLEL_CLEANUP;
+
+	if (phase == PV_PHASE_INDEX)
+		any_of = VACUUM_OPTION_PARALLEL_BULKDEL;
+	else if (!unit->result.istat_valid)
+		any_of |= VACUUM_OPTION_PARALLEL_COND_CLEANUP;
+	return (indrel->rd_indam->amparallelvacuumoptions & any_of) != 0;
 }
 
 /*
@@ -199,6 +185,7 @@ pv_index_prepare(PvParticipant *leader, PvPhase phase)
 	{
 		int			i = leader->units_by_size[order];
 		PvIndexUnit *unit = &leader->units[i];
+		Relation	indrel = leader->indrels[i];
 
 		if (phase == PV_PHASE_INDEX && leader->index_is_done != NULL &&
 			leader->index_is_done[i])
@@ -209,18 +196,20 @@ pv_index_prepare(PvParticipant *leader, PvPhase phase)
 			leader->shared->indexes_before++;
 			continue;
 		}
-		if (visit_btree(leader, i, phase) &&
-			pv_nbtree_begin(leader, i, phase, memory_kept_for(leader, i)))
+		if (visit_btree(leader, i, phase) && pv_nbtree_begin(leader, i, phase))
 			unit->kind = PV_UNIT_SHARED;
 		else if (phase == PV_PHASE_CLEANUP &&
-				 pv_index_cleanup_must_wait(leader->indrels[i]))
+				 pv_index_cleanup_must_wait(indrel))
 			unit->kind = PV_UNIT_LATER;
-		else if (pv_index_worker_allowed(leader->indrels[i]->rd_indam, phase,
-										 unit->result.istat_valid))
+		else if (worker_allowed(indrel, unit, phase))
 			unit->kind = PV_UNIT_SINGLE;
 		else
 			unit->kind = PV_UNIT_LEADER_ONLY;
-		unit->pages = pages_to_visit(leader, i, phase);
+
+		/* The cleanup of BRIN reads what is not summarized of the heap */
+		unit->pages = phase == PV_PHASE_CLEANUP &&
+			indrel->rd_rel->relam == BRIN_AM_OID ?
+			leader->shared->plan.rel_pages : leader->index_pages[i];
 		unit->done = false;
 		pg_atomic_clear_flag(&unit->begun);
 		pg_atomic_write_u64(&unit->began_at, 0);
@@ -254,8 +243,7 @@ void
 pv_index_progress(PvParticipant *leader)
 {
 	const int	params[] = {
-		PROGRESS_SCAN_BLOCKS_TOTAL,
-		PROGRESS_SCAN_BLOCKS_DONE,
+		PROGRESS_SCAN_BLOCKS_TOTAL, PROGRESS_SCAN_BLOCKS_DONE
 	};
 	int64		values[] = {0, 0};
 
@@ -273,17 +261,6 @@ pv_index_progress(PvParticipant *leader)
 						pg_atomic_read_u32(&leader->shared->indexes_done));
 }
 
-/* This process begins with the index.  Of several, the first one counts. */
-static void
-note_begin(PvIndexUnit *unit)
-{
-	uint64		unset = 0;
-
-	if (pg_atomic_read_u64(&unit->began_at) == 0)
-		(void) pg_atomic_compare_exchange_u64(&unit->began_at, &unset,
-											  pv_usecs_of_machine());
-}
-
 /*
  * Process an index, or a part of it, and note it if that completes the index.
  */
@@ -294,6 +271,7 @@ do_unit(PvParticipant *self, int i, PvPhase phase)
 	PvIndexUnit *unit = &self->units[i];
 	Relation	indrel = self->indrels[i];
 	IndexVacuumInfo ivinfo;
+	uint64		unset = 0;
 	bool		completed = true;
 
 	(void) pv_cost_delay();
@@ -303,7 +281,10 @@ do_unit(PvParticipant *self, int i, PvPhase phase)
 	self->errinfo.indname = RelationGetRelationName(indrel);
 	self->part.indexrelid = RelationGetRelid(indrel);
 	pv_show(self);
-	note_begin(unit);
+
+	/* Of several participants, the first one counts */
+	(void) pg_atomic_compare_exchange_u64(&unit->began_at, &unset,
+										  pv_usecs_of_machine());
 	if (phase == PV_PHASE_INDEX)
 		pv_wait_point(RelationGetRelationName(indrel),
 					  RelationGetRelid(self->rel));
@@ -318,8 +299,10 @@ do_unit(PvParticipant *self, int i, PvPhase phase)
 
 	unit->result.usecs += pv_usecs_since(pg_atomic_read_u64(&unit->began_at));
 	unit->done = true;
+
+	/* Others than core's may delete in a transaction, or in the cleanup */
 	if (phase == PV_PHASE_INDEX && shared->keeps_indexes &&
-		pv_index_stays_done(indrel))
+		indrel->rd_rel->relam < FirstNormalObjectId)
 		pv_kept_index_done(&shared->kept, indrel);
 	pg_atomic_fetch_add_u32(&shared->indexes_done, 1);
 	pv_cost_index_done(&shared->cost, count_sharers(self, unit));
@@ -350,7 +333,7 @@ next_unit(PvParticipant *self, PvUnitState *states)
 void
 pv_index_work(PvParticipant *self, PvPhase phase)
 {
-	PvUnitState *states = palloc(Max(self->nindexes, 1) * sizeof(PvUnitState));
+	PvUnitState *states = palloc(self->nindexes * sizeof(PvUnitState));
 	int			i;
 
 	while ((i = next_unit(self, states)) != PV_ORDER_NONE)

@@ -24,9 +24,6 @@ extern void pv_index_clean_up_later(PvParticipant *leader);
 extern bool pv_index_allows_workers(const PvParticipant *leader,
 									bool automatic, const char **because_of);
 extern bool pv_index_cleanup_must_wait(Relation indrel);
-extern bool pv_index_stays_done(Relation indrel);
-extern bool pv_index_worker_allowed(const IndexAmRoutine *amroutine,
-									PvPhase phase, bool vacuumed);
 extern void pv_index_process(PvParticipant *self, int i, PvPhase phase,
 							 IndexVacuumInfo *ivinfo);
 

@@ -19,8 +19,8 @@
 #include "access/brin_page.h"
 #include "access/genam.h"
 #include "access/gin.h"
-#include "access/htup_details.h"
 #include "catalog/pg_am.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
@@ -44,12 +44,11 @@ lacks_summary(Relation indrel, BlockNumber blkno, int n)
 	Buffer		buf = ReadBuffer(indrel, blkno);
 	RevmapContents *map;
 	bool		lacks;
-	int			i = 0;
 
 	LockBuffer(buf, BUFFER_LOCK_SHARE);
 	lacks = !BRIN_IS_REVMAP_PAGE(BufferGetPage(buf));
 	map = (RevmapContents *) PageGetContents(BufferGetPage(buf));
-	for (; !lacks && i < n; i++)
+	for (int i = 0; !lacks && i < n; i++)
 		lacks = !ItemPointerIsValid(&map->rm_tids[i]);
 	UnlockReleaseBuffer(buf);
 	return lacks;
@@ -92,21 +91,6 @@ has_pending_entries(Relation indrel)
 	return stats.nPendingPages > 0;
 }
 
-/* Return the access method of an index, or InvalidOid. */
-static Oid
-access_method_of(Oid indexrelid)
-{
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(indexrelid));
-	Oid			relam = InvalidOid;
-
-	if (HeapTupleIsValid(tuple))
-	{
-		relam = ((Form_pg_class) GETSTRUCT(tuple))->relam;
-		ReleaseSysCache(tuple);
-	}
-	return relam;
-}
-
 /*
  * Has the index something to do?  The access methods that are ruled out only
  * count their pages if nothing was deleted.  We do not know what methods that
@@ -116,7 +100,8 @@ access_method_of(Oid indexrelid)
 static bool
 index_has_work(Oid indexrelid, BlockNumber heap_pages)
 {
-	Oid			relam = access_method_of(indexrelid);
+	Oid			relam = GetSysCacheOid1(RELOID, Anum_pg_class_relam,
+										ObjectIdGetDatum(indexrelid));
 	Relation	indrel;
 	bool		has_work;
 

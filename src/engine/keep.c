@@ -4,15 +4,13 @@
  *	  Dead items that outlive an interrupted vacuum: written before the index
  *	  scan, and taken over by the next vacuum of the table.
  *
- * A vacuum that is interrupted in an index scan has used the most time for
- * what the next one would do again.  So the leader writes the items of the
- * store to a file before the index scan begins (pv_keep_items), and all
- * participants note in shared memory what they have done since
- * (stats/kept.c).  If the vacuum completes the index scan, that is dropped
- * (pv_keep_end).  Otherwise the next vacuum by the engine first does what is
- * left of it: the indexes that are not noted as done, and the second heap pass
- * for the segments on which it has not begun.  Then it runs as usual, with
- * cutoffs of its own from the beginning.
+ * The leader writes the items of the store to a file before an index scan
+ * begins (pv_keep_items), and all participants note in shared memory what they
+ * have done since (stats/kept.c).  If the vacuum completes the index scan, that
+ * is dropped (pv_keep_end).  Otherwise the next vacuum by the engine first does
+ * what is left of it: the indexes that are not noted as done, and the second
+ * heap pass for the segments on which it has not begun.  Then it runs as usual,
+ * with cutoffs of its own from the beginning.
  *
  * No live index entry is removed, and no index entry outlives its item:
  *
@@ -42,9 +40,6 @@
  *	 one.  Files of tables get shorter only in a vacuum.
  * - All workers of a vacuum have ended when its lock on the table is released,
  *	 also after an error.  So they have noted what they did.
- *
- * To the indexes it is one more index scan of this vacuum.  GIN empties its
- * pending list in each of them (engine/index_am.c).
  *
  * A vacuum of a library that only another process has loaded does not come to
  * our slot.  If it was completed, the statistics know it, and what was kept
@@ -81,17 +76,6 @@ typedef struct FileHead
 	PvLocator	locator;
 } FileHead;
 
-/* Return the pages of the table and of its indexes. */
-static uint64
-pages_to_vacuum(const PvVacuum *vac)
-{
-	uint64		pages = vac->plan.rel_pages;
-
-	for (int i = 0; i < vac->leader.nindexes; i++)
-		pages += vac->leader.index_pages[i];
-	return pages;
-}
-
 /* Fill in what a file must begin with, and return its path. */
 static char *
 describe_file(const PvKept *kept, FileHead *head)
@@ -105,24 +89,16 @@ describe_file(const PvKept *kept, FileHead *head)
 	return path;
 }
 
-
-/* ----------------------------------------------------------------
- *		Keeping
- * ----------------------------------------------------------------
- */
-
 /* Open a new file in the folder of temporary files, which may have to be made. */
 static FILE *
 create_file(const char *path)
 {
-	FILE	   *file = AllocateFile(path, PG_BINARY_W);
 	char		folder[MAXPGPATH];
 
-	if (file != NULL || errno != ENOENT)
-		return file;
 	strlcpy(folder, path, sizeof(folder));
 	get_parent_directory(folder);
 	(void) MakePGDirectory(folder);
+	errno = 0;
 	return AllocateFile(path, PG_BINARY_W);
 }
 
@@ -135,13 +111,11 @@ write_items(PvDeadTids *store, uint32 end, const PvKept *kept)
 {
 	FileHead	head;
 	char	   *path = describe_file(kept, &head);
-	FILE	   *file;
-	bool		good;
-
-	errno = 0;
-	file = create_file(path);
-	good = file != NULL && fwrite(&head, sizeof(head), 1, file) == 1 &&
+	FILE	   *file = create_file(path);
+	bool		good = file != NULL &&
+		fwrite(&head, sizeof(head), 1, file) == 1 &&
 		(store == NULL || pv_deadtids_write(store, end, file));
+
 	if (file != NULL && FreeFile(file) != 0)
 		good = false;
 	if (!good && errno == 0)
@@ -262,10 +236,12 @@ keep(PvVacuum *vac, uint32 end, BlockNumber upto, bool goes_on)
 void
 pv_keep_items(PvVacuum *vac, BlockNumber upto)
 {
-	bool		worth = pages_to_vacuum(vac) >=
-		(uint64) Min(KEEP_MIN_PAGES, pv_guc_min_parallel_pages);
+	uint64		pages = vac->plan.rel_pages;
 
-	if (vac->options->may_keep && pv_guc_keep_limit > 0 && worth &&
+	for (int i = 0; i < vac->leader.nindexes; i++)
+		pages += vac->leader.index_pages[i];
+	if (vac->options->may_keep && pv_guc_keep_limit > 0 &&
+		pages >= (uint64) Min(KEEP_MIN_PAGES, pv_guc_min_parallel_pages) &&
 		keep(vac, pv_deadtids_nsegments(vac->leader.store), upto, false))
 		vac->leader.shared->keeps_indexes = true;
 	pv_kept_drop(&vac->kept.ref);
@@ -312,12 +288,6 @@ pv_keep_end(PvVacuum *vac)
 	vac->result->items_kept = 0;
 }
 
-
-/* ----------------------------------------------------------------
- *		Taking over
- * ----------------------------------------------------------------
- */
-
 /*
  * Can this vacuum do what an earlier one has left?  The failsafe leaves
  * indexes alone, and so do the options of some vacuums.
@@ -326,13 +296,13 @@ static bool
 can_take_over(const PvVacuum *vac)
 {
 	const PvKept *kept = &vac->kept;
-	bool		can_finish = vac->do_index_vacuuming &&
-		vac->leader.nindexes > 0 &&
-		kept->nsegments <= pv_deadtids_nsegments(vac->leader.store);
+	const PvParticipant *leader = &vac->leader;
 
 	return vac->options->may_keep && !kept->stale &&
-		(kept->items == 0 || can_finish) &&
-		!pv_failsafe_triggered(&vac->leader);
+		!pv_failsafe_triggered(leader) &&
+		(kept->items == 0 ||
+		 (vac->do_index_vacuuming && leader->nindexes > 0 &&
+		  kept->nsegments <= pv_deadtids_nsegments(leader->store)));
 }
 
 /*
@@ -390,7 +360,7 @@ pv_keep_take_over(PvVacuum *vac)
 	if (kept->ref.token == 0)
 		return false;
 	vac->goes_on = can_go_on(vac);
-	leader->index_is_done = palloc(Max(leader->nindexes, 1) * sizeof(bool));
+	leader->index_is_done = palloc(leader->nindexes * sizeof(bool));
 	for (int i = 0; i < leader->nindexes; i++)
 	{
 		leader->index_is_done[i] = pv_kept_has_index(kept, leader->indrels[i]);
@@ -448,18 +418,6 @@ pv_keep_add_scanned(const PvKeptScan *scan, PvCounters *sum)
 	sum->skippedallvis |= scan->skippedallvis;
 }
 
-static void
-report_damaged(const PvVacuum *vac, const char *path)
-{
-	ereport(LOG,
-			(errcode(ERRCODE_DATA_CORRUPTED),
-			 errmsg("could not read the dead items that an interrupted vacuum of table \"%s.%s.%s\" has kept in file \"%s\"",
-					vac->leader.errinfo.dbname,
-					vac->leader.errinfo.relnamespace,
-					vac->leader.errinfo.relname, path),
-			 errdetail("The vacuum begins anew.")));
-}
-
 /*
  * Read kept items from segment *first on into the empty store, as many as it
  * has room for, and move *first on behind them.  Return false if there are
@@ -493,7 +451,12 @@ pv_keep_load(PvVacuum *vac, uint32 *first)
 		FreeFile(file);
 	if (outcome == PV_READ_DAMAGED)
 	{
-		report_damaged(vac, path);
+		ereport(LOG,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("could not read the dead items that an interrupted vacuum of table \"%s.%s.%s\" has kept in file \"%s\"",
+						leader->errinfo.dbname, leader->errinfo.relnamespace,
+						leader->errinfo.relname, path),
+				 errdetail("The vacuum begins anew.")));
 		vac->goes_on = false;
 		vac->result->indexes_taken_over = 0;
 		return false;

@@ -6,8 +6,8 @@
  *
  * In core, one process visits all pages of an index in physical order.  It
  * follows the right links of pages that were split meanwhile, and deletes
- * pages that have become empty.  Here any number of participants share the
- * pages of an index, and one of them does the rest:
+ * pages that have become empty.  Here participants share the pages, and one of
+ * them does the rest:
  *
  *	 RANGES   all   ranges of blocks from one atomic counter: remove index tuples
  *	          |     whose heap items are dead.  No link is followed and no page
@@ -18,12 +18,10 @@
  *	    REVISITS    pages that splits have moved tuples to
  *	    DELETION    of empty pages; free space map
  *
- * A participant joins an index that is not finished.  When it finds no range
- * left, it reads the length of the index again, and if the index has grown,
- * there are more ranges for all.  Otherwise it leaves, and goes on to the next
- * index.  The last participant to leave closes the index in the same moment.
- * From then on none can join it, and none has a page of it pinned for
- * vacuuming.
+ * A participant that finds no range left reads the length of the index again,
+ * and if the index has grown, there are more ranges for all.  Otherwise it
+ * leaves.  The last one to leave closes the index in the same moment.  From
+ * then on none can join it, and none has a page of it pinned for vacuuming.
  *
  * Is every index tuple visited that pointed to a dead item when the index scan
  * began?  Inserts add none, because no index tuple is created for a dead item.
@@ -65,24 +63,20 @@
  * together with its left sibling.
  *
  * The store lends the memory of the bitmaps when the phase begins.  If there
- * is enough, they have a bit for each page of the index, and some more.  A
- * page beyond the bitmaps uses the bit of another page: a bit stands for all
- * pages whose number modulo the size of the bitmap is the same, and each of
- * them is visited.  An unnecessary visit does no harm, and at worst every page
- * is visited once more.  So no bitmap can overflow.  If there is no memory at
- * all, one process vacuums the index with core's code.
+ * is enough, they have a bit for each page of the index, and some more.
+ * Otherwise a bit stands for all pages whose number modulo the size of the
+ * bitmap is the same, and each of them is visited.  An unnecessary visit does
+ * no harm, and no bitmap can overflow.  If there is no memory at all, one
+ * process vacuums the index with core's code.
  *
- * Reading continues from one range to the next.  A range is claimed when its
- * first page is to be read ahead, so its pages belong to this process before
- * they are pinned.  A range that was claimed is always visited completely,
- * also with the failsafe on; then the process claims no more.
- *
- * The heap TIDs of a leaf page are looked up in the store as one batch.
+ * A range is claimed when its first page is to be read ahead, so its pages
+ * belong to this process before they are pinned.  A range that was claimed is
+ * always visited completely, also with the failsafe on; then the process
+ * claims no more.
  *
  * Who runs this: leader and workers, in the phases for index vacuuming and
- * cleanup.  Only the leader calls pv_nbtree_begin() and pv_nbtree_end(), which
- * register the cycle id and release it, because the registration outlives a
- * worker's error.
+ * cleanup.  Only the leader registers the cycle id and releases it, because
+ * the registration outlives a worker's error.
  *
  * Locks: a cleanup lock on each leaf page, because index-only scans rely on
  * it; the relation extension lock while the length is read, because a page is
@@ -96,7 +90,6 @@
  */
 #include "postgres.h"
 
-#include "access/nbtree.h"
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
 
@@ -124,17 +117,10 @@
 /* Fewest bytes for the bitmaps of an index; so many exceed any limit */
 #define BITMAPS_LEAST			1024
 
-
-/*-------------------------------------------------------------------------
- * The leader, between phases
- *-------------------------------------------------------------------------
- */
-
-/* Before launch: initialize the shared part of an index. */
+/* Leader, before launch: initialize the shared part of an index. */
 void
 pv_nbtree_init(PvBtreeShared *btree)
 {
-	btree->cycleid = 0;
 	SpinLockInit(&btree->mutex);
 	pv_dispense_init(&btree->pages, 0, 0, RANGE_MIN_PAGES, RANGE_MAX_PAGES, 1);
 	pg_atomic_init_u32(&btree->use_count, PV_USE_COUNT_CLOSED);
@@ -142,23 +128,24 @@ pv_nbtree_init(PvBtreeShared *btree)
 }
 
 /*
- * Make an index available for this phase.  Return false if there is no memory
- * for its bitmaps, of which "kept" bytes may exceed the limit of the store.
- * For a bulk deletion this registers its cycle id, so the caller must make
- * sure that pv_nbtree_end() is called also after an error.
+ * Leader: make an index available for this phase.  Return false if there is no
+ * memory for its bitmaps.  For a bulk deletion this registers its cycle id, so
+ * pv_nbtree_end() must be called, also after an error.
  */
 bool
-pv_nbtree_begin(PvParticipant *leader, int i, PvPhase phase, Size kept)
+pv_nbtree_begin(PvParticipant *leader, int i, PvPhase phase)
 {
 	PvBtreeShared *btree = &leader->units[i].btree;
 	Relation	indrel = leader->indrels[i];
+	uint64		bytes = pv_nbtree_bitmap_bytes(leader->index_pages[i]);
+
+	/* its part of what is kept for all bitmaps beside the store */
+	Size		kept =
+		bytes * leader->shared->plan.bitmap_bytes / leader->bitmap_bytes;
 
 	btree->cycleid = 0;
-	if (!pv_deadtids_lend(leader->store,
-						  pv_nbtree_bitmap_bytes(leader->index_pages[i]),
-						  Max(kept, BITMAPS_LEAST),
-						  Max(kept / 8, BITMAPS_LEAST),
-						  &btree->bitmaps))
+	if (!pv_deadtids_lend(leader->store, bytes, Max(kept, BITMAPS_LEAST),
+						  Max(kept / 8, BITMAPS_LEAST), &btree->bitmaps))
 		return false;
 	btree->nbits = pv_btree_bitmap_bits(btree->bitmaps.bytes);
 	if (phase == PV_PHASE_INDEX)
@@ -173,7 +160,7 @@ pv_nbtree_begin(PvParticipant *leader, int i, PvPhase phase, Size kept)
 	return true;
 }
 
-/* End the phase of an index, also after an error. */
+/* Leader: end the phase of an index, also after an error. */
 void
 pv_nbtree_end(PvParticipant *leader, int i)
 {
@@ -183,12 +170,6 @@ pv_nbtree_end(PvParticipant *leader, int i)
 		_bt_end_vacuum(leader->indrels[i]);
 	btree->cycleid = 0;
 }
-
-
-/*-------------------------------------------------------------------------
- * Participants, in a phase
- *-------------------------------------------------------------------------
- */
 
 static BlockNumber
 pages_unclaimed(PvDispenseShared *pages)
@@ -264,22 +245,6 @@ needs_revisit(const PvBtreeScan *scan, BlockNumber right, BlockNumber visited,
 	return right < pg_atomic_read_u32(&scan->btree->pages.next);
 }
 
-/*
- * Add the pages visited since the last time to the progress.
- */
-static void
-count_visited(PvBtreeScan *scan, const PvBtreeRange *range)
-{
-	PvParticipant *self = scan->self;
-
-	pg_atomic_fetch_add_u32(&scan->btree->pages_done, scan->unreported);
-	self->part.index_blks_visited += scan->unreported;
-	self->part.range_start = range->start;
-	self->part.range_end = range->end;
-	scan->unreported = 0;
-	pv_tick(self);
-}
-
 /* Visit the next page that was read. */
 static void
 visit_in_order(PvBtreeScan *scan, Buffer buf, const PvBtreeRange *range)
@@ -297,10 +262,15 @@ visit_in_order(PvBtreeScan *scan, Buffer buf, const PvBtreeRange *range)
 	if (visit.empty)
 		pv_btree_note_page(scan, scan->empty, blkno);
 
-	scan->unreported++;
-	if (blkno + 1 == range->end ||
-		scan->unreported >= PROGRESS_EVERY_PAGES)
-		count_visited(scan, range);
+	if (++scan->unreported >= PROGRESS_EVERY_PAGES || blkno + 1 == range->end)
+	{
+		pg_atomic_fetch_add_u32(&scan->btree->pages_done, scan->unreported);
+		self->part.index_blks_visited += scan->unreported;
+		self->part.range_start = range->start;
+		self->part.range_end = range->end;
+		scan->unreported = 0;
+		pv_tick(self);
+	}
 	if (blkno + 1 == range->end && scan->bulk_delete)
 		(void) pv_check_failsafe(self);
 }
@@ -377,22 +347,22 @@ bool
 pv_nbtree_work(PvParticipant *self, int i, PvPhase phase,
 			   IndexVacuumInfo *ivinfo)
 {
-	PvIndexUnit *unit = &self->units[i];
+	PvBtreeShared *btree = &self->units[i].btree;
 	PvBtreeScan *scan;
 	bool		finisher;
 
-	if (!pv_use_count_enter(&unit->btree.use_count))
+	if (!pv_use_count_enter(&btree->use_count))
 		return false;
 
 	scan = palloc0(sizeof(PvBtreeScan));
 	scan->self = self;
-	scan->unit = unit;
-	scan->btree = &unit->btree;
+	scan->unit = &self->units[i];
+	scan->btree = btree;
 	scan->ivinfo = ivinfo;
 	scan->indrel = self->indrels[i];
 	scan->bulk_delete = phase == PV_PHASE_INDEX;
-	pv_btree_find_bitmaps(scan, pv_deadtids_lent(self->store,
-												 &unit->btree.bitmaps));
+	pv_btree_find_bitmaps(scan,
+						  pv_deadtids_lent(self->store, &btree->bitmaps));
 	scan->reader = pv_reader_create(scan->indrel, &self->ring, MAX_LOOKAHEAD,
 									sizeof(PvBtreeRange), true, next_of_ranges,
 									scan);

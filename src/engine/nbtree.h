@@ -14,8 +14,7 @@
 
 extern Size pv_nbtree_bitmap_bytes(BlockNumber pages);
 extern void pv_nbtree_init(PvBtreeShared *btree);
-extern bool pv_nbtree_begin(PvParticipant *leader, int i, PvPhase phase,
-							Size kept);
+extern bool pv_nbtree_begin(PvParticipant *leader, int i, PvPhase phase);
 extern void pv_nbtree_end(PvParticipant *leader, int i);
 extern BlockNumber pv_nbtree_pages_left(const PvParticipant *self, int i);
 extern bool pv_nbtree_work(PvParticipant *self, int i, PvPhase phase,
@@ -46,12 +45,6 @@ pv_nbtree_heap_tids(Page page, OffsetNumber off, ItemPointer *tids)
 	*tids = &itup->t_tid;
 	return 1;
 }
-
-
-/*-------------------------------------------------------------------------
- * One participant's work in one index, which the files engine/nbtree*.c share
- *-------------------------------------------------------------------------
- */
 
 /* A range of pages that was claimed; the reader keeps it for each page */
 typedef struct PvBtreeRange

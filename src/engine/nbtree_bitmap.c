@@ -32,12 +32,6 @@ pv_nbtree_bitmap_bytes(BlockNumber pages)
 		(nbits / BITS_PER_WORD + 1);
 }
 
-static Size
-words_of(BlockNumber nbits)
-{
-	return nbits / BITS_PER_WORD;
-}
-
 /*
  * Return the number of bits that each bitmap has if both are in that many
  * bytes: a multiple of the bits of a word.
@@ -47,7 +41,8 @@ pv_btree_bitmap_bits(Size bytes)
 {
 	Size		words = bytes / sizeof(pg_atomic_uint32) / NUM_BITMAPS;
 
-	return (BlockNumber) Min(words, words_of(MaxBlockNumber)) * BITS_PER_WORD;
+	return (BlockNumber)
+		Min(words, MaxBlockNumber / BITS_PER_WORD) * BITS_PER_WORD;
 }
 
 /* Set the addresses of the bitmaps, which are in this memory. */
@@ -55,7 +50,7 @@ void
 pv_btree_find_bitmaps(PvBtreeScan *scan, void *memory)
 {
 	scan->revisit = memory;
-	scan->empty = scan->revisit + words_of(scan->btree->nbits);
+	scan->empty = scan->revisit + scan->btree->nbits / BITS_PER_WORD;
 }
 
 void
@@ -76,7 +71,9 @@ bool
 pv_btree_take_bit(const PvBtreeScan *scan, pg_atomic_uint32 *words,
 				  BlockNumber *bit)
 {
-	for (Size w = *bit / BITS_PER_WORD; w < words_of(scan->btree->nbits); w++)
+	Size		end = scan->btree->nbits / BITS_PER_WORD;
+
+	for (Size w = *bit / BITS_PER_WORD; w < end; w++)
 	{
 		uint32		word = pg_atomic_read_u32(&words[w]);
 

@@ -18,7 +18,6 @@
  */
 #include "postgres.h"
 
-#include "access/nbtree.h"
 #include "storage/bufmgr.h"
 #include "storage/indexfsm.h"
 #include "utils/memutils.h"
@@ -119,7 +118,6 @@ delete_page(PvBtreeScan *scan, BlockNumber blkno, BTVacState *vstate)
 {
 	BTPageOpaque opaque;
 	Buffer		buf = read_page(scan, blkno, &opaque);
-	MemoryContext old;
 
 	if (opaque != NULL && P_ISLEAF(opaque) && P_ISHALFDEAD(opaque))
 	{
@@ -141,6 +139,8 @@ delete_page(PvBtreeScan *scan, BlockNumber blkno, BTVacState *vstate)
 		_bt_upgradelockbufcleanup(scan->indrel, buf);
 		if (P_ISHALFDEAD(opaque) || page_is_empty(buf, opaque))
 		{
+			MemoryContext old;
+
 			MemoryContextReset(vstate->pagedelcontext);
 			old = MemoryContextSwitchTo(vstate->pagedelcontext);
 			_bt_pagedel(scan->indrel, buf, vstate);
@@ -215,10 +215,7 @@ delete_pages(PvBtreeScan *scan, BlockNumber length, BTVacState *vstate)
 	}
 }
 
-/*
- * Do the part of the work that one process does, and store the result in the
- * unit.
- */
+/* Do the part that one process does, and store the result in the unit. */
 void
 pv_btree_finish(PvBtreeScan *scan)
 {

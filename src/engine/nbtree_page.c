@@ -12,7 +12,6 @@
  */
 #include "postgres.h"
 
-#include "access/nbtree.h"
 #include "storage/bufmgr.h"
 #include "storage/indexfsm.h"
 #include "storage/lmgr.h"

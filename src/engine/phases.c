@@ -353,7 +353,10 @@ work_in_pool(void *arg)
 	InstrEndParallelQuery(&self->slot->buffer_usage, &self->slot->wal_usage);
 
 	error_context_stack = errcallback.previous;
-	pv_pool_detach(self);
+
+	/* a segment that stays mapped would be reported as leaked */
+	if (self->store)
+		pv_deadtids_detach(self->store);
 	vac_close_indexes(self->nindexes, self->indrels, RowExclusiveLock);
 	table_close(self->rel, ShareUpdateExclusiveLock);
 }

@@ -3,10 +3,9 @@
  * pool.c
  *	  The processes that vacuum one table together.
  *
- * The leader creates the pool.  Core's parallel infrastructure starts the
- * workers once, and they stay through all phases.  Without workers, or if all
- * DSM segments of the server are in use, everything below is in the leader's
- * memory, and the same code runs in one process.
+ * Core's parallel infrastructure starts the workers once, and they stay
+ * through all phases.  Without workers, or if all DSM segments of the server
+ * are in use, everything below is in the leader's memory.
  *
  * One barrier separates the phases.  Its phase number is even while the leader
  * alone is working, deciding what comes next, and odd while all participants
@@ -29,9 +28,7 @@
  *	               text for activity
  *
  * The store grows beyond its reservation, up to its limit, by DSM segments of
- * its own, which are destroyed together with this one.  The parallel context
- * is destroyed here on success, and after an error by the end of the
- * transaction, which also releases our share of parvacuum.max_workers.
+ * its own, which are destroyed together with this one.
  *
  * Core: commands/vacuumparallel.c, parallel_vacuum_init.
  *
@@ -42,12 +39,10 @@
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "storage/shm_toc.h"
 #include "tcop/tcopprot.h"
 #include "utils/backend_status.h"
 #include "utils/rel.h"
 
-#include "base/process.h"
 #include "base/shmem.h"
 #include "base/wait.h"
 #include "engine/pool.h"
@@ -146,10 +141,7 @@ init_shared(PvParticipant *leader, PvShared *shared, const PvVacuumPlan *plan)
 	pv_eager_init(&leader->eager);
 }
 
-/*
- * Create the same structures in the leader's own memory, for a leader without
- * workers.
- */
+/* Create the same in the leader's own memory, for one without workers. */
 static void
 create_local(PvParticipant *leader, const PvVacuumPlan *plan)
 {
@@ -179,10 +171,7 @@ estimate_part(ParallelContext *pcxt, Size size)
 	shm_toc_estimate_keys(&pcxt->estimator, 1);
 }
 
-/*
- * Return the leader's activity, for workers to show.  An autovacuum worker has
- * no statement, but shows its activity, too.
- */
+/* Return the leader's statement, or what it shows as its activity. */
 static const char *
 activity_text(void)
 {
@@ -217,17 +206,6 @@ fill_segment(PvPool *pool, const PvVacuumPlan *plan, Size store_reserve,
 		   activity_text(), text_size);
 }
 
-static void
-warn_of_no_room(const PvPool *pool)
-{
-	ereport(WARNING,
-			(errcode(ERRCODE_OUT_OF_MEMORY),
-			 errmsg("not enough shared memory to vacuum table \"%s\" with parallel workers",
-					pool->leader->errinfo.relname),
-			 errdetail("It is vacuumed by one process."),
-			 errhint("Enlarge /dev/shm or \"min_dynamic_shared_memory\".  In a container the default size of /dev/shm is 64 MB.")));
-}
-
 /*
  * Make core copy our state for the workers.
  *
@@ -239,16 +217,14 @@ warn_of_no_room(const PvPool *pool)
 static void
 init_segment(ParallelContext *pcxt)
 {
-	double		delay;
-	int			limit;
+	double		delay = pv_vacuum_cost_delay;
+	int			limit = pv_vacuum_cost_limit;
 
 	if (!PV_CORE_RESETS_COSTS || !pv_cost_uses_balance())
 	{
 		InitializeParallelDSM(pcxt);
 		return;
 	}
-	delay = pv_vacuum_cost_delay;
-	limit = pv_vacuum_cost_limit;
 	pv_vacuum_cost_delay = 0;
 	pv_vacuum_cost_limit = 1;
 	PG_TRY();
@@ -270,16 +246,14 @@ init_segment(ParallelContext *pcxt)
 static bool
 has_room(ParallelContext *pcxt, Size bytes)
 {
-	Size		ours = shm_toc_estimate(&pcxt->estimator);
-
-	return pv_dsm_has_room(add_size(ours, bytes),
+	return pv_dsm_has_room(add_size(shm_toc_estimate(&pcxt->estimator), bytes),
 						   CORES_PART(pcxt->nworkers));
 }
 
 /*
  * Enter parallel mode and create everything that workers need.  If there is no
- * shared memory, leave parallel mode again and return false.  If memory is
- * scarce, reserve less for the store than was planned.
+ * shared memory, leave it again and return false.  If memory is scarce,
+ * reserve less for the store than was planned.
  */
 static bool
 create_shared(PvPool *pool, const PvVacuumPlan *plan)
@@ -310,7 +284,12 @@ create_shared(PvPool *pool, const PvVacuumPlan *plan)
 	if (has_room(pcxt, 0))
 		init_segment(pcxt);
 	else
-		warn_of_no_room(pool);
+		ereport(WARNING,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("not enough shared memory to vacuum table \"%s\" with parallel workers",
+						pool->leader->errinfo.relname),
+				 errdetail("It is vacuumed by one process."),
+				 errhint("Enlarge /dev/shm or \"min_dynamic_shared_memory\".  In a container the default size of /dev/shm is 64 MB.")));
 
 	/* No workers are possible without a segment, or while interrupts are held */
 	if (pcxt->seg == NULL || pcxt->nworkers == 0)
@@ -325,10 +304,7 @@ create_shared(PvPool *pool, const PvVacuumPlan *plan)
 	return true;
 }
 
-/*
- * Leader: create the pool for a planned vacuum.  Its workers are not started
- * yet.
- */
+/* Leader: create the pool for a planned vacuum, without starting workers. */
 void
 pv_pool_create(PvPool *pool, PvParticipant *leader, const PvVacuumPlan *plan)
 {
@@ -352,11 +328,9 @@ pv_pool_launch(PvPool *pool)
 	PvShared   *shared = pool->leader->shared;
 	int			granted;
 
-	if (pool->launched)
+	if (pool->launched || pool->pcxt == NULL)
 		return;
 	pool->launched = true;
-	if (pool->pcxt == NULL)
-		return;
 	granted = pv_reserve_workers(pool->pcxt->nworkers);
 	pv_process_lead(&shared->leader_gave_up);
 	ReinitializeParallelWorkers(pool->pcxt, granted);
@@ -377,8 +351,7 @@ pv_pool_check_attached(PvPool *pool)
 	if (pool->attach_checked || pool->pcxt == NULL)
 		return;
 	pool->attach_checked = true;
-	if (pool->nworkers_launched > 0)
-		WaitForParallelWorkersToAttach(pool->pcxt);
+	WaitForParallelWorkersToAttach(pool->pcxt);
 }
 
 /*
@@ -388,13 +361,9 @@ pv_pool_check_attached(PvPool *pool)
  * only now finds nothing left to do, or nothing that takes long.
  */
 static void
-tick_while_workers_work(PvPool *pool)
+tick_while_workers_work(PvParticipant *leader)
 {
-	PvParticipant *leader = pool->leader;
 	PvShared   *shared = leader->shared;
-
-	if (pool->nworkers_launched == 0)
-		return;
 
 	ConditionVariablePrepareToSleep(&shared->idle);
 	while (pg_atomic_read_u32(&shared->nbusy) > 0)
@@ -424,32 +393,16 @@ pv_pool_run_phase(PvPool *pool, PvPhase phase)
 	/* an error in the following is one of this phase, too */
 	leader->errinfo.phase = phase;
 	pv_pool_check_attached(pool);
-	tick_while_workers_work(pool);
+	tick_while_workers_work(leader);
 	wait_for_all(shared);
 	leader->errinfo.phase = PV_PHASE_IDLE;
-
 	shared->phase = PV_PHASE_IDLE;
 }
 
-/* End the workers, and add their usage to ours. */
-static void
-dismiss_workers(PvPool *pool)
-{
-	PvParticipant *leader = pool->leader;
-
-	leader->shared->phase = PV_PHASE_DONE;
-	wait_for_all(leader->shared);
-	WaitForParallelWorkersToFinish(pool->pcxt);
-
-	for (int i = 0; i < pool->nworkers_launched; i++)
-		InstrAccumParallelQuery(&leader->slot[i + 1].buffer_usage,
-								&leader->slot[i + 1].wal_usage);
-}
-
 /*
- * Leader: end the pool, and parallel mode with it.  Copy what is shared to
- * local memory before, because the results are needed later.  No other process
- * uses it any more, so it can be copied as it is.
+ * Leader: end the workers, and parallel mode with them, and add their usage to
+ * ours.  Copy what is shared to local memory, because the results are needed
+ * later.  No other process uses it any more, so it can be copied as it is.
  */
 void
 pv_pool_end(PvPool *pool)
@@ -463,7 +416,12 @@ pv_pool_end(PvPool *pool)
 	if (pool->pcxt == NULL)
 		return;
 
-	dismiss_workers(pool);
+	leader->shared->phase = PV_PHASE_DONE;
+	wait_for_all(leader->shared);
+	WaitForParallelWorkersToFinish(pool->pcxt);
+	for (int i = 0; i < pool->nworkers_launched; i++)
+		InstrAccumParallelQuery(&leader->slot[i + 1].buffer_usage,
+								&leader->slot[i + 1].wal_usage);
 	find_shared(leader, memcpy(palloc(bytes), leader->shared, bytes));
 
 	pv_process_lead(NULL);
@@ -494,18 +452,6 @@ pv_pool_attach(PvParticipant *self, dsm_segment *seg, shm_toc *toc)
 }
 
 /*
- * Worker: detach from what pv_pool_attach() has attached to.  A segment of the
- * store that is still mapped when the worker's transaction ends would be
- * reported as leaked.
- */
-void
-pv_pool_detach(PvParticipant *self)
-{
-	if (self->store)
-		pv_deadtids_detach(self->store);
-}
-
-/*
  * Worker: take part in every phase from now on, until the leader has ended the
  * pool.
  */
@@ -513,11 +459,9 @@ void
 pv_pool_work_until_done(PvParticipant *self)
 {
 	PvShared   *shared = self->shared;
-	bool		in_phase = BarrierAttach(&shared->barrier) % 2 != 0;
 
-	if (!in_phase)
-		wait_for_all(shared);
-
+	if (BarrierAttach(&shared->barrier) % 2 == 0)
+		wait_for_all(shared);	/* no phase is in progress */
 	while (shared->phase != PV_PHASE_DONE)
 	{
 		pg_atomic_fetch_add_u32(&shared->nbusy, 1);

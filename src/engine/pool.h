@@ -35,7 +35,6 @@ extern void pv_release_workers(int n);
 extern bool pv_reserve_btree(void);
 extern void pv_release_btrees(void);
 
-
 extern void pv_pool_create(PvPool *pool, PvParticipant *leader,
 						   const PvVacuumPlan *plan);
 extern void pv_pool_launch(PvPool *pool);
@@ -45,7 +44,6 @@ extern void pv_pool_end(PvPool *pool);
 
 extern void pv_pool_attach(PvParticipant *self, dsm_segment *seg,
 						   shm_toc *toc);
-extern void pv_pool_detach(PvParticipant *self);
 extern void pv_pool_work_until_done(PvParticipant *self);
 
 #endif							/* PV_POOL_H */

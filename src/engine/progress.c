@@ -3,15 +3,9 @@
  * progress.c
  *	  What a vacuum shows of its progress.
  *
- * The leader runs this, from time to time while it works or waits.  It shows
- *
- *	 pg_stat_progress_vacuum	core's columns of this major version
- *	 parvacuum_progress			the same, and what stats/registry.h has
- *	 INFO lines					with VERBOSE, every parvacuum.progress_interval
- *
- * It adds up nothing itself: the participants count in atomics of PvShared.
- * It measures the time of each phase, from which stats/eta.c forecasts the
- * rest.
+ * The leader runs this, from time to time while it works or waits.  The
+ * participants count in atomics of PvShared.  The time of each phase is
+ * measured here, and stats/eta.c forecasts the rest from it.
  *
  * Locks: none but the spinlock in stats/registry.c.  pv_progress_show() may
  * run while a page is locked, pv_report_progress() may not.
@@ -33,15 +27,7 @@
 /* Least size of a table whose last vacuum is looked up for the forecast */
 #define MIN_FORECAST_PAGES		1024
 
-
-/* ----------------------------------------------------------------
- *		What is known of this vacuum
- * ----------------------------------------------------------------
- */
-
-/*
- * Return the cost units per millisecond of one process, or 0 for no limit.
- */
+/* Return the cost units per millisecond of one process, or 0 for no limit. */
 static double
 allowed_cost(const PvShared *shared)
 {
@@ -80,40 +66,33 @@ measure_store(PvVacuum *vac, PvTrackedVacuum *tracked)
 }
 
 /*
- * Return the share of an index that has been visited in this phase.  Where one
+ * Count all indexes and their pages, and what is done in this phase.  Where one
  * process vacuums an index, its pages are not counted.  The entries that it has
  * been asked about show how far it is.
  */
-static double
-share_visited(const PvParticipant *leader, int i)
-{
-	PvIndexUnit *unit = &leader->units[i];
-	double		entries = leader->indrels[i]->rd_rel->reltuples;
-	double		share = 0;
-
-	if (unit->done)
-		return 1;
-	if (unit->kind == PV_UNIT_SHARED)
-		share = (double) pg_atomic_read_u32(&unit->btree.pages_done) /
-			Max(pg_atomic_read_u32(&unit->btree.pages.end), 1);
-	else if (entries > 0)
-		share = pg_atomic_read_u64(&unit->entries_seen) / entries;
-	return Min(share, 1.0);
-}
-
-/*
- * Count the pages of all indexes, and those visited in this phase.
- */
 static void
-count_index_pages(const PvParticipant *leader, PvEtaInput *input)
+count_indexes(const PvParticipant *leader, PvTrackedVacuum *tracked)
 {
+	PvEtaInput *input = &tracked->eta;
+
+	tracked->nindexes = leader->nindexes;
+	tracked->indexes_done = pg_atomic_read_u32(&leader->shared->indexes_done);
 	input->index_total = input->index_done = 0;
 	for (int i = 0; i < leader->nindexes; i++)
 	{
-		double		pages = leader->units[i].pages;
+		PvIndexUnit *unit = &leader->units[i];
+		double		entries = leader->indrels[i]->rd_rel->reltuples;
+		double		share = 0;
 
-		input->index_total += pages;
-		input->index_done += pages * share_visited(leader, i);
+		if (unit->done)
+			share = 1;
+		else if (unit->kind == PV_UNIT_SHARED)
+			share = (double) pg_atomic_read_u32(&unit->btree.pages_done) /
+				Max(pg_atomic_read_u32(&unit->btree.pages.end), 1);
+		else if (entries > 0)
+			share = pg_atomic_read_u64(&unit->entries_seen) / entries;
+		input->index_total += unit->pages;
+		input->index_done += unit->pages * Min(share, 1.0);
 	}
 }
 
@@ -162,9 +141,7 @@ measure_phase(PvVacuum *vac)
 	progress->mark_pages = pages;
 }
 
-/*
- * Fill in everything from which the rest of the vacuum is forecast.
- */
+/* Fill in everything from which the rest of the vacuum is forecast. */
 static void
 fill_eta(PvVacuum *vac)
 {
@@ -182,22 +159,17 @@ fill_eta(PvVacuum *vac)
 		shared->collect_dead_items && vac->do_index_vacuuming &&
 		!pv_failsafe_triggered(leader);
 	input->may_bypass = vac->consider_bypass;
+	progress->tracked.nindexes = progress->tracked.indexes_done = 0;
 	if (input->phase == PV_PHASE_INDEX || input->phase == PV_PHASE_CLEANUP)
-		count_index_pages(leader, input);
+		count_indexes(leader, &progress->tracked);
 	if (input->phase == PV_PHASE_SCAN)
 		measure_store(vac, &progress->tracked);
 }
 
-
-/* ----------------------------------------------------------------
- *		pg_stat_progress_vacuum, and parvacuum_progress
- * ----------------------------------------------------------------
- */
-
 /*
- * Core shows the number of the block that it has come to in the second heap
- * pass.  Here all participants are somewhere in the part of the table that was
- * scanned, so its counterpart is the same share of that part.
+ * Return what the view shows as vacuumed blocks.  Core shows the number of the
+ * block that it has come to.  Here all participants are somewhere in the part
+ * of the table that was scanned, so its counterpart is the same share of that.
  */
 static int64
 heap_blocks_vacuumed(const PvVacuum *vac)
@@ -213,12 +185,12 @@ heap_blocks_vacuumed(const PvVacuum *vac)
 	return (int64) (began_at + (input->passed - began_at) * share);
 }
 
+/* Set the columns of pg_stat_progress_vacuum that the phase changes. */
 static void
-show_in_core_view(const PvVacuum *vac)
+show_in_core_view(PvVacuum *vac)
 {
 	const PvTrackedVacuum *tracked = &vac->progress.tracked;
-	PvParticipant *leader = (PvParticipant *) &vac->leader;
-	int			param;
+	PvParticipant *leader = &vac->leader;
 
 	if (pv_failsafe_triggered(leader))
 		pv_progress_mode(vac->plan.aggressive, true);
@@ -230,12 +202,10 @@ show_in_core_view(const PvVacuum *vac)
 			if (leader->store)
 				pv_progress_store(tracked->store_bytes, tracked->store_items,
 								  tracked->store_limit);
-			if (leader->nindexes == 0)
-			{
-				param = PROGRESS_VACUUM_HEAP_BLKS_VACUUMED;
-				pgstat_progress_update_param(param,
-											 (int64) tracked->eta.passed);
-			}
+			if (leader->nindexes > 0)
+				break;
+			pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_VACUUMED,
+										 (int64) tracked->eta.passed);
 			break;
 		case PV_PHASE_VACUUM_HEAP:
 			pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_VACUUMED,
@@ -250,16 +220,12 @@ show_in_core_view(const PvVacuum *vac)
 	}
 }
 
-/*
- * Leader: show the progress of all participants.  A page may be locked.
- */
+/* Leader: show the progress of all participants.  A page may be locked. */
 void
 pv_progress_show(PvParticipant *leader)
 {
 	PvVacuum   *vac = leader->tick_arg;
 	PvTrackedVacuum *tracked = &vac->progress.tracked;
-	bool		in_indexes = tracked->eta.phase == PV_PHASE_INDEX ||
-		tracked->eta.phase == PV_PHASE_CLEANUP;
 
 	fill_eta(vac);
 	measure_phase(vac);
@@ -268,19 +234,13 @@ pv_progress_show(PvParticipant *leader)
 
 	/* should the vacuum fail before the first heap pass has ended */
 	vac->result->pages_scanned = (BlockNumber) tracked->eta.read;
-	tracked->slept_usecs =
-		pg_atomic_read_u64(&leader->shared->slept_usecs);
+	tracked->slept_usecs = pg_atomic_read_u64(&leader->shared->slept_usecs);
 	tracked->failsafe = pv_failsafe_triggered(leader);
 	tracked->workers = vac->pool.nworkers_launched;
-	tracked->nindexes = in_indexes ? leader->nindexes : 0;
-	tracked->indexes_done = in_indexes ?
-		pg_atomic_read_u32(&leader->shared->indexes_done) : 0;
 	pv_track(tracked, NULL);
 }
 
-/*
- * Leader, when the pool has been created: begin to show the progress.
- */
+/* Leader, when the pool has been created: begin to show the progress. */
 void
 pv_progress_open(PvVacuum *vac)
 {
@@ -312,9 +272,7 @@ pv_progress_open(PvVacuum *vac)
 	leader->show = pv_progress_show;
 }
 
-/*
- * Leader, between phases: a phase begins.
- */
+/* Leader, between phases: a phase begins. */
 void
 pv_progress_begin_phase(PvVacuum *vac, PvPhase phase)
 {
@@ -336,9 +294,7 @@ pv_progress_begin_phase(PvVacuum *vac, PvPhase phase)
 	pv_progress_show(&vac->leader);
 }
 
-/*
- * Leader, when its workers are gone: it does something alone.
- */
+/* Leader, when its workers are gone: it does something alone. */
 void
 pv_progress_alone(PvVacuum *vac, PvPhase phase)
 {

@@ -3,15 +3,13 @@
  * report.c
  *	  What a vacuum reports: the text of VERBOSE and the log.
  *
- * Only the leader runs this, with no page locked.  In the report at the end,
- * the lines of core's VACUUM on this version come first, in core's order, so
- * that programs that read logs continue to work.  Our own lines follow.
+ * Only the leader runs this, with no page locked, and needs no locks.  In the
+ * report at the end, the lines of core's VACUUM on this version come first, in
+ * core's order, so that programs that read logs continue to work.  Our own
+ * lines follow.
  *
  * VERBOSE also writes lines about the progress from time to time.  A client
- * that does not read its messages delays the leader, as it does with any other
- * message.
- *
- * No locks; everything read here is private to this process.
+ * that does not read its messages delays the leader.
  *
  * Core: access/heap/vacuumlazy.c, heap_vacuum_rel.
  *
@@ -31,19 +29,15 @@
 #include "base/settings.h"
 #include "engine/vacuum.h"
 
-/*
- * VACUUM (VERBOSE): report the begin of the vacuum.
- */
+/* VACUUM (VERBOSE): report the begin of the vacuum. */
 void
 pv_report_begin(const PvVacuum *vac)
 {
 	const PvErrorInfo *info = &vac->leader.errinfo;
 
 	ereport(INFO,
-			(vac->plan.aggressive ?
-			 errmsg("aggressively vacuuming \"%s.%s.%s\"",
-					info->dbname, info->relnamespace, info->relname) :
-			 errmsg("vacuuming \"%s.%s.%s\"",
+			(errmsg("%svacuuming \"%s.%s.%s\"",
+					vac->plan.aggressive ? "aggressively " : "",
 					info->dbname, info->relnamespace, info->relname)));
 }
 
@@ -64,9 +58,7 @@ append_time(StringInfo buf, double usecs)
 		appendStringInfo(buf, "%.1f h", secs / 3600);
 }
 
-/*
- * Append what the phase has done.
- */
+/* Append what the phase has done. */
 static void
 append_phase(StringInfo buf, const PvVacuumProgress *progress)
 {
@@ -98,9 +90,7 @@ append_phase(StringInfo buf, const PvVacuumProgress *progress)
 	appendStringInfoChar(buf, ')');
 }
 
-/*
- * Append what is expected.
- */
+/* Append what is expected. */
 static void
 append_expected(StringInfo buf, const PvTrackedVacuum *tracked,
 				const PvEta *eta)
@@ -169,19 +159,15 @@ static void
 append_headline(StringInfo buf, const PvVacuum *vac)
 {
 	const PvErrorInfo *info = &vac->leader.errinfo;
-	const char *what;
 
 	if (vac->verbose)
-		what = "finished vacuuming";
-	else if (vac->params->is_wraparound)
-		what = vac->plan.aggressive ?
-			"automatic aggressive vacuum to prevent wraparound of table" :
-			"automatic vacuum to prevent wraparound of table";
+		appendStringInfoString(buf, "finished vacuuming");
 	else
-		what = vac->plan.aggressive ?
-			"automatic aggressive vacuum of table" : "automatic vacuum of table";
-
-	appendStringInfo(buf, "%s \"%s.%s.%s\": index scans: %lld\n", what,
+		appendStringInfo(buf, "automatic %svacuum %sof table",
+						 vac->plan.aggressive ? "aggressive " : "",
+						 vac->params->is_wraparound ?
+						 "to prevent wraparound " : "");
+	appendStringInfo(buf, " \"%s.%s.%s\": index scans: %lld\n",
 					 info->dbname, info->relnamespace, info->relname,
 					 (long long) vac->result->index_scans);
 }
@@ -261,8 +247,8 @@ append_indexes(StringInfo buf, const PvVacuum *vac)
 	const PvParticipant *leader = &vac->leader;
 	const PvResult *result = vac->result;
 	bool		failsafe = pv_failsafe_triggered(leader);
+	bool		bypassed = failsafe || !vac->do_index_vacuuming;
 	const char *what;
-	const char *verb;
 	int64		pages = result->lpdead_item_pages;
 	int64		items = result->dead_items;
 
@@ -270,23 +256,15 @@ append_indexes(StringInfo buf, const PvVacuum *vac)
 	if (leader->nindexes == 0 && PV_PRUNES_TO_UNUSED)
 		pages = items = 0;
 
-	if (failsafe)
-		what = "index scan bypassed by failsafe";
-	else if (!vac->do_index_vacuuming)
-		what = "index scan bypassed";
-	else if (result->index_scans == 0)
-		what = "index scan not needed";
+	if (bypassed)
+		what = failsafe ? "bypassed by failsafe" : "bypassed";
 	else
-		what = "index scan needed";
-	verb = failsafe || !vac->do_index_vacuuming ?
-		"have %lld dead item identifiers\n" :
-		"had %lld dead item identifiers removed\n";
-
-	appendStringInfo(buf, "%s: %lld pages from table (%.2f%% of total) ", what,
-					 (long long) pages,
-					 percent_of(pages, result->pages_total));
-	appendStringInfo(buf, verb, (long long) items);
-
+		what = result->index_scans == 0 ? "not needed" : "needed";
+	appendStringInfo(buf, "index scan %s: %lld pages from table (%.2f%% of total) %s %lld dead item identifiers%s\n",
+					 what, (long long) pages,
+					 percent_of(pages, result->pages_total),
+					 bypassed ? "have" : "had", (long long) items,
+					 bypassed ? "" : " removed");
 	for (int i = 0; i < leader->nindexes; i++)
 	{
 		const PvIndexResult *index = &leader->units[i].result;
@@ -304,29 +282,31 @@ append_indexes(StringInfo buf, const PvVacuum *vac)
 static void
 append_usage(StringInfo buf, const PvVacuum *vac)
 {
+	const double mb = 1024.0 * 1024;
+	Size		limit = vac->plan.store_limit + vac->plan.bitmap_bytes;
 	const char *memory = "";
 
 	if (pv_tracks_delays())
 		appendStringInfo(buf, "delay time: %.3f ms\n", pv_delay_ms());
 	if (PV_REPORTS_STORE)
 		memory = psprintf("memory usage: dead item storage %.2f MB accumulated across %d %s (limit %.2f MB each)\n",
-						  vac->store_bytes / (1024.0 * 1024),
-						  vac->store_resets,
+						  vac->store_bytes / mb, vac->store_resets,
 						  vac->store_resets == 1 ? "reset" : "resets",
-						  (vac->plan.store_limit + vac->plan.bitmap_bytes) /
-						  (1024.0 * 1024));
+						  limit / mb);
 	pv_usage_append(buf, &vac->usage, vac->result, memory);
 	appendStringInfoChar(buf, '\n');
 }
 
 /*
- * Append a line about one index, over all index scans and the cleanup.  If
- * several processes shared the index, its time includes the part at the end
- * that one process does alone.
+ * Append a line about one index, over all index scans and the cleanup, if there
+ * were any.  If several processes shared the index, its time includes the part
+ * at the end that one process does alone.
  */
 static void
 append_index(StringInfo buf, const char *name, const PvIndexResult *index)
 {
+	if (!index->istat_valid)
+		return;
 	appendStringInfo(buf, "index \"%s\": %.0f entries removed, %u pages, took %.3f ms",
 					 name, index->istat.tuples_removed,
 					 index->istat.num_pages, index->usecs / 1000.0);
@@ -373,11 +353,7 @@ append_engine(StringInfo buf, const PvVacuum *vac)
 	if (!PV_REPORTS_MAP)
 		append_map(buf, result);
 	for (int i = 0; i < vac->leader.nindexes; i++)
-	{
-		if (vac->leader.units[i].result.istat_valid)
-			append_index(buf, vac->index_names[i],
-						 &vac->leader.units[i].result);
-	}
+		append_index(buf, vac->index_names[i], &vac->leader.units[i].result);
 	appendStringInfo(buf, "engine: parvacuum, %lld parallel workers launched (planned: %lld)\n",
 					 (long long) result->workers_launched,
 					 (long long) result->workers_planned);

@@ -4,13 +4,12 @@
  *	  What the vacuums of the cluster share: parallel workers, and entries
  *	  for B-trees that are being vacuumed.
  *
- * Leaders of vacuums run this.  Main shared memory has an atomic
- * counter of each.  No locks.
+ * Leaders of vacuums run this.  Main shared memory has an atomic counter of
+ * each.  No locks.
  *
  * A leader reserves workers before it launches them, and releases them when
  * they have ended.  After an error the end of its transaction releases what is
  * left, also if the process exits, because that aborts the transaction first.
- * A vacuum of one relation is one transaction.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -20,7 +19,6 @@
 
 #include "access/xact.h"
 #include "miscadmin.h"
-#include "port/atomics.h"
 #include "storage/shmem.h"
 
 #include "base/settings.h"
@@ -43,12 +41,9 @@ static ReservedShared *shared = NULL;
 #define BTREES_OF_ONE			Max(MaxBackends / 8, 1)
 #define BTREES_OF_ALL			(MaxBackends / 2)
 
-/* This process's part of btrees_in_use */
+/* This process's part of each */
+static int	workers_here = 0;
 static int	btrees_here = 0;
-
-/* This process's part of workers_in_use */
-static int	reserved_here = 0;
-static bool callback_registered = false;
 
 Size
 pv_reserve_shmem_size(void)
@@ -56,9 +51,7 @@ pv_reserve_shmem_size(void)
 	return MAXALIGN(sizeof(ReservedShared));
 }
 
-/*
- * Find the counters or initialize them.  The caller holds AddinShmemInitLock.
- */
+/* Find the counters or initialize them, with AddinShmemInitLock. */
 void
 pv_reserve_shmem_startup(LWLock *its_lock)
 {
@@ -76,25 +69,15 @@ pv_reserve_shmem_startup(LWLock *its_lock)
 void
 pv_release_btrees(void)
 {
-	if (btrees_here > 0)
-		pg_atomic_fetch_sub_u32(&shared->btrees_in_use, btrees_here);
+	pg_atomic_fetch_sub_u32(&shared->btrees_in_use, btrees_here);
 	btrees_here = 0;
 }
 
-/* The transaction has ended, and so has every vacuum that it ran. */
+/* The transaction ends, and so has every vacuum that it ran. */
 static void
 release_at_xact_end(XactEvent event, void *arg)
 {
-	switch (event)
-	{
-		case XACT_EVENT_COMMIT:
-		case XACT_EVENT_ABORT:
-		case XACT_EVENT_PREPARE:
-			pv_release_workers(reserved_here);
-			break;
-		default:
-			break;
-	}
+	pv_release_workers(workers_here);
 }
 
 /*
@@ -124,9 +107,8 @@ reserve(pg_atomic_uint32 *in_use, int wanted, int limit)
 bool
 pv_reserve_btree(void)
 {
-	if (shared == NULL || btrees_here >= BTREES_OF_ONE)
-		return false;
-	if (reserve(&shared->btrees_in_use, 1, BTREES_OF_ALL) == 0)
+	if (btrees_here >= BTREES_OF_ONE ||
+		reserve(&shared->btrees_in_use, 1, BTREES_OF_ALL) == 0)
 		return false;
 	btrees_here++;
 	return true;
@@ -141,20 +123,14 @@ pv_reserve_btree(void)
 int
 pv_reserve_workers(int wanted)
 {
+	static bool callback_registered = false;
 	int			granted;
 
-	Assert(IsTransactionState());
-
-	if (shared == NULL || wanted <= 0)
-		return 0;
 	if (!callback_registered)
 		RegisterXactCallback(release_at_xact_end, NULL);
 	callback_registered = true;
 	granted = reserve(&shared->workers_in_use, wanted, pv_guc_max_workers);
-	if (granted == 0)
-		return 0;
-
-	reserved_here += granted;
+	workers_here += granted;
 	return granted;
 }
 
@@ -165,10 +141,9 @@ pv_reserve_workers(int wanted)
 void
 pv_release_workers(int n)
 {
-	n = Min(n, reserved_here);
-	if (n <= 0)
+	n = Min(n, workers_here);
+	if (n == 0)
 		return;
-
-	reserved_here -= n;
+	workers_here -= n;
 	pg_atomic_fetch_sub_u32(&shared->workers_in_use, n);
 }

@@ -17,10 +17,10 @@
  * Only B-trees support deletion outside of VACUUM in this form.  Hash and GiST
  * indexes delete by hints, other access methods not at all.
  *
- * The backend that calls parvacuum_sweep() runs this in its transaction;
- * versions that its snapshot or an older one might see stay.  The backend that
- * calls the procedure has no snapshot except one for each range of pages.
- * Others ignore the snapshot of a scheduler worker, as in a vacuum.
+ * Whoever calls parvacuum_sweep() runs this in its transaction; versions that
+ * its snapshot or an older one might see stay.  The caller of the procedure
+ * has no snapshot except one for each range of pages.  Others ignore that of a
+ * scheduler worker, as in a vacuum.
  *
  * For each leaf page that is at least half full:
  *
@@ -33,9 +33,8 @@
  * The third and the fourth line are repeated, so that the write lock is held
  * for a few heap pages at a time.  Under that lock core visits the heap pages
  * of what is deleted once more, to find the snapshot conflict horizon for the
- * WAL record.  So we keep the pins of at most PAGES_PER_HOLD heap
- * pages until the deletion, and no heap page is read from disk under the write
- * lock.
+ * WAL record.  So we keep their pins until the deletion, and no heap page is
+ * read from disk under the write lock.
  *
  * The heap is read through a ring of buffers, as in VACUUM.  The ring loses a
  * buffer whose page is pinned when it returns to it.  So the pins are also
@@ -63,7 +62,6 @@
 #include "postgres.h"
 
 #include "access/heapam.h"
-#include "access/nbtree.h"
 #include "access/visibilitymap.h"
 #include "catalog/catalog.h"
 #include "catalog/pg_am.h"
@@ -75,13 +73,9 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-#include "base/borrowed.h"
-#include "base/compat.h"
 #include "base/guard.h"
-#include "base/ring.h"
 #include "engine/nbtree.h"
 #include "engine/sweep.h"
-#include "throttle/cost.h"
 
 /* Pages for which one snapshot is taken, if the caller has none */
 #define RANGE_PAGES				64
@@ -129,15 +123,7 @@ typedef struct Sweep
 	TM_IndexStatus status[MaxTIDsPerBTreePage];
 } Sweep;
 
-
-/*-------------------------------------------------------------------------
- * One page
- *-------------------------------------------------------------------------
- */
-
-/*
- * Is this a leaf page from which tuples may be deleted, and does it have any?
- */
+/* Is this a leaf page that has tuples, and may they be deleted? */
 static bool
 is_live_leaf(Page page)
 {
@@ -148,26 +134,14 @@ is_live_leaf(Page page)
 		P_FIRSTDATAKEY(opaque) <= PageGetMaxOffsetNumber(page);
 }
 
-/*
- * Copy the heap TIDs of a page if it is to be swept.  The caller holds a lock
- * on it.
- */
-static bool
-copy_tids(Sweep *sweep, Page page)
-{
-	if (!is_live_leaf(page) || PageGetExactFreeSpace(page) > ENOUGH_FREE_SPACE)
-		return false;
-	sweep->ntids = pv_nbtree_list_tids(page, sweep->tids);
-	return sweep->ntids > 0;
-}
-
-/* Blocks read by this process, and blocks found in shared buffers or read */
+/* Return how many blocks this process has read. */
 static int64
 blocks_read(void)
 {
 	return pgBufferUsage.shared_blks_read + pgBufferUsage.local_blks_read;
 }
 
+/* Return how many it has read or found in a buffer. */
 static int64
 blocks_accessed(void)
 {
@@ -263,11 +237,11 @@ visit_heap_page(Sweep *sweep, int next)
 /*
  * Describe to core what is to be deleted from a page: those of the known dead
  * TIDs that are still there, in page order.  The caller holds a write lock.
+ * Return their number.
  */
-static void
-describe_deletion(Sweep *sweep, Buffer buf, TM_IndexDeleteOp *op)
+static int
+describe_deletion(Sweep *sweep, Page page)
 {
-	Page		page = BufferGetPage(buf);
 	OffsetNumber maxoff = PageGetMaxOffsetNumber(page);
 	int			n = 0;
 
@@ -282,70 +256,57 @@ describe_deletion(Sweep *sweep, Buffer buf, TM_IndexDeleteOp *op)
 			if (bsearch(&tids[i], sweep->tids, sweep->ndead,
 						sizeof(ItemPointerData), compare_tids) == NULL)
 				continue;
-			sweep->deltids[n].tid = tids[i];
-			sweep->deltids[n].id = n;
-			sweep->status[n].idxoffnum = off;
-			sweep->status[n].knowndeletable = true;
-			sweep->status[n].promising = false;
-			sweep->status[n].freespace = 0;
+			sweep->deltids[n] = (TM_IndexDelete) {.tid = tids[i],.id = n};
+			sweep->status[n] =
+				(TM_IndexStatus) {.idxoffnum = off,.knowndeletable = true};
 			n++;
 		}
 	}
-	op->irel = sweep->indrel;
-	op->iblknum = BufferGetBlockNumber(buf);
-	op->bottomup = false;
-	op->bottomupfreespace = 0;
-	op->ndeltids = n;
-	op->deltids = sweep->deltids;
-	op->status = sweep->status;
+	return n;
 }
 
 /*
- * Delete from a leaf page, and count what that took.  The caller holds a pin
- * and a write lock.  Core accesses the heap pages of what is deleted, and
- * nothing else.
- */
-static void
-delete_described(Sweep *sweep, Buffer buf, TM_IndexDeleteOp *op)
-{
-	Page		page = BufferGetPage(buf);
-	Size		free_space = PageGetExactFreeSpace(page);
-	int64		accessed = blocks_accessed();
-	int64		read = blocks_read();
-	int			ndead = op->ndeltids;
-
-	_bt_delitems_delete_check(sweep->indrel, buf, sweep->heaprel, op);
-
-	sweep->counts->tuples_deleted += ndead;
-	sweep->counts->bytes_freed += PageGetExactFreeSpace(page) - free_space;
-	sweep->counts->holds++;
-	sweep->counts->hold_reads += blocks_read() - read;
-	sweep->counts->pages_per_hold = Max(sweep->counts->pages_per_hold,
-										(int) (blocks_accessed() - accessed));
-}
-
-/*
- * Delete what is known to be dead from a leaf page that is pinned, and release
- * the pins of the heap pages.  Return whether any of it was still there.
+ * Delete what is known to be dead from a leaf page that is pinned, count what
+ * that took, and release the pins of the heap pages.  Core accesses these, and
+ * nothing else.  Return whether any of it was still there.
  */
 static bool
 delete_dead(Sweep *sweep, Buffer buf)
 {
-	TM_IndexDeleteOp op = {.ndeltids = 0};
-	bool		deletes;
+	PvSweepResult *counts = sweep->counts;
+	Page		page = BufferGetPage(buf);
+	TM_IndexDeleteOp op = {
+		.irel = sweep->indrel,
+		.iblknum = BufferGetBlockNumber(buf),
+		.deltids = sweep->deltids,
+		.status = sweep->status,
+	};
+	int			ndead;
 
 	_bt_lockbuf(sweep->indrel, buf, BT_WRITE);
-	if (is_live_leaf(BufferGetPage(buf)))
-		describe_deletion(sweep, buf, &op);
-	deletes = op.ndeltids > 0;
-	if (deletes)
-		delete_described(sweep, buf, &op);
+	ndead = is_live_leaf(page) ? describe_deletion(sweep, page) : 0;
+	if (ndead > 0)
+	{
+		Size		free_space = PageGetExactFreeSpace(page);
+		int64		accessed = blocks_accessed();
+		int64		read = blocks_read();
+
+		op.ndeltids = ndead;
+		_bt_delitems_delete_check(sweep->indrel, buf, sweep->heaprel, &op);
+
+		counts->tuples_deleted += ndead;
+		counts->bytes_freed += PageGetExactFreeSpace(page) - free_space;
+		counts->holds++;
+		counts->hold_reads += blocks_read() - read;
+		counts->pages_per_hold = Max(counts->pages_per_hold,
+									 (int) (blocks_accessed() - accessed));
+	}
 	_bt_unlockbuf(sweep->indrel, buf);
 
 	while (sweep->npinned > 0)
 		ReleaseBuffer(sweep->pinned[--sweep->npinned]);
 	sweep->ndead = 0;
-	return deletes;
+	return ndead > 0;
 }
 
 /* Sweep a leaf page that is pinned and whose TIDs were copied. */
@@ -355,7 +316,6 @@ sweep_leaf(Sweep *sweep, Buffer buf)
 	int			next = 0;
 	bool		changed = false;
 
-	sweep->ndead = 0;
 	while (next < sweep->ntids)
 	{
 		next = visit_heap_page(sweep, next);
@@ -375,11 +335,15 @@ sweep_page(Sweep *sweep, BlockNumber blkno)
 	BTPageOpaque opaque;
 	Buffer		buf =
 		pv_nbtree_read_page(sweep->indrel, blkno, sweep->index_ring, &opaque);
-	bool		visit = opaque != NULL && copy_tids(sweep, BufferGetPage(buf));
+	Page		page = BufferGetPage(buf);
 
+	sweep->ntids = 0;
+	if (opaque != NULL && is_live_leaf(page) &&
+		PageGetExactFreeSpace(page) <= ENOUGH_FREE_SPACE)
+		sweep->ntids = pv_nbtree_list_tids(page, sweep->tids);
 	_bt_unlockbuf(sweep->indrel, buf);
 
-	if (visit)
+	if (sweep->ntids > 0)
 	{
 		sweep->counts->pages_visited++;
 		keep_doubtful(sweep);
@@ -387,12 +351,6 @@ sweep_page(Sweep *sweep, BlockNumber blkno)
 	}
 	ReleaseBuffer(buf);
 }
-
-
-/*-------------------------------------------------------------------------
- * The index
- *-------------------------------------------------------------------------
- */
 
 /*
  * Get a current view of the table, because what this session knows of other
@@ -408,6 +366,7 @@ begin_range_snapshot(Sweep *sweep)
 	sweep->vistest = GlobalVisTestFor(sweep->heaprel);
 }
 
+/* Release the snapshot that was taken for a range. */
 static void
 end_range_snapshot(const Sweep *sweep)
 {
@@ -459,42 +418,17 @@ sweep_range(Sweep *sweep, BlockNumber start, BlockNumber end,
 }
 
 /*
- * Decide how many heap pages may be pinned, and how many may be read before
- * the pins are released: no more pins than this process's part of all buffers,
- * and fewer reads than the ring has buffers.
- *
- * Core: storage/buffer/bufmgr.c, LimitAdditionalPins.
- */
-static void
-limit_pins(Sweep *sweep, int ring_kb)
-{
-	int			ring_blocks = ring_kb / (BLCKSZ / 1024);
-
-	sweep->max_pinned =
-		Max(1, Min(PAGES_PER_HOLD, NBuffers / MaxBackends));
-	sweep->max_reads = ring_kb == 0 ? PG_INT64_MAX : Max(1, ring_blocks / 2);
-}
-
-/*
- * Return the size of the ring of buffers in kilobytes, as for a vacuum of the
- * table.
- */
-static int
-plan_ring(int limit)
-{
-	BufferAccessStrategy asked_for = pv_vacuum_strategy();
-	int			size_kb = pv_ring_plan(asked_for, limit, 1);
-
-	FreeAccessStrategy(asked_for);
-	return size_kb;
-}
-
-/*
  * Sweep all pages of a B-tree.
+ *
+ * The ring of buffers is that of a vacuum of the table.  No more heap pages
+ * are pinned than this process's part of all buffers, and their pins are
+ * released after fewer reads than the ring has buffers.
  *
  * If there is no snapshot, each range of pages gets its own.  A long sweep
  * then does not prevent the removal of versions that become dead meanwhile,
  * neither here nor in other tables.
+ *
+ * Core: storage/buffer/bufmgr.c, LimitAdditionalPins.
  */
 static void
 sweep_pages(Relation heaprel, Relation indrel, int buffer_usage_limit,
@@ -502,13 +436,17 @@ sweep_pages(Relation heaprel, Relation indrel, int buffer_usage_limit,
 {
 	Sweep	   *sweep = palloc0(sizeof(Sweep));
 	BlockNumber pages = (BlockNumber) result->pages_total;
-	int			ring_kb = plan_ring(buffer_usage_limit);
+	BufferAccessStrategy asked_for = pv_vacuum_strategy();
+	int			ring_kb = pv_ring_plan(asked_for, buffer_usage_limit, 1);
 
+	FreeAccessStrategy(asked_for);
 	sweep->heaprel = heaprel;
 	sweep->indrel = indrel;
 	sweep->index_ring = GetAccessStrategy(BAS_BULKREAD);
 	pv_ring_create(&sweep->heap_ring, ring_kb);
-	limit_pins(sweep, ring_kb);
+	sweep->max_pinned = Max(1, Min(PAGES_PER_HOLD, NBuffers / MaxBackends));
+	sweep->max_reads = ring_kb == 0 ? PG_INT64_MAX :
+		Max(1, ring_kb / (BLCKSZ / 1024) / 2);
 	sweep->own_snapshots = !ActiveSnapshotSet();
 	sweep->vmbuffer = InvalidBuffer;
 	sweep->counts = result;

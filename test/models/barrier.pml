@@ -707,7 +707,7 @@ active proctype leader()
 	assert(scanned == ALL_BLOCKS);
 	assert(failsafe || (vacuumed == ALL_BLOCKS));
 
-	phase = DONE;				/* dismiss_workers() */
+	phase = DONE;				/* pv_pool_end() */
 	wait_for_all();
 	do							/* WaitForParallelWorkersToFinish */
 	:: message -> goto failed
