@@ -26,14 +26,12 @@
 #include "catalog/pg_statistic.h"
 #include "miscadmin.h"
 #include "postmaster/autovacuum.h"
-#include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "base/clock.h"
 #include "base/compat.h"
-#include "base/settings.h"
 #include "entry/failures.h"
 #include "entry/labels.h"
 #include "sched/candidates.h"
@@ -52,7 +50,7 @@ typedef struct TableOptions
 /* A scan of all tables */
 typedef struct Scan
 {
-	PvFound    *found;
+	List	   *found;			/* PvItem */
 	Relation	pg_class;
 	PvLabels   *labels;			/* the options of parvacuum */
 	MemoryContext result;		/* of what is found */
@@ -71,50 +69,51 @@ age_of(uint32 then, uint32 first_normal, uint32 next)
 	return then >= first_normal && age > 0 ? age : 0;
 }
 
+/* Return a table's own value, or that of the setting if it is negative. */
+static double
+choose(double own, double setting)
+{
+	return own >= 0 ? own : setting;
+}
+
 /* Get the thresholds by settings and storage parameters. */
 void
 pv_need_thresholds(Form_pg_class form, const AutoVacOpts *own,
-				   PvThresholds *thresholds)
+				   PvThresholds *limits)
 {
 	int			most = pv_vacuum_max_threshold(own);
+	int			max_age = autovacuum_freeze_max_age;
+	int			max_mxid_age = MultiXactMemberFreezeThreshold();
 
-	thresholds->enabled = own->enabled;
-	thresholds->vacuum_base = own->vacuum_threshold >= 0 ?
-		own->vacuum_threshold : autovacuum_vac_thresh;
-	thresholds->vacuum_scale = own->vacuum_scale_factor >= 0 ?
-		own->vacuum_scale_factor : autovacuum_vac_scale;
-	if (most >= 0 && thresholds->vacuum_base +
-		thresholds->vacuum_scale * Max(form->reltuples, 0) > most)
+	limits->enabled = own->enabled;
+	limits->vacuum_base = choose(own->vacuum_threshold, autovacuum_vac_thresh);
+	limits->vacuum_scale = choose(own->vacuum_scale_factor,
+								  autovacuum_vac_scale);
+	if (most >= 0 && limits->vacuum_base +
+		limits->vacuum_scale * Max(form->reltuples, 0) > most)
 	{
-		thresholds->vacuum_base = most;
-		thresholds->vacuum_scale = 0;
+		limits->vacuum_base = most;
+		limits->vacuum_scale = 0;
 	}
-	thresholds->insert_base = own->vacuum_ins_threshold >= -1 ?
+	limits->insert_base = own->vacuum_ins_threshold >= -1 ?
 		own->vacuum_ins_threshold : autovacuum_vac_ins_thresh;
-	thresholds->insert_scale = own->vacuum_ins_scale_factor >= 0 ?
-		own->vacuum_ins_scale_factor : autovacuum_vac_ins_scale;
-	thresholds->insert_scale *= pv_unfrozen_share(form);
-	thresholds->analyze_base = own->analyze_threshold >= 0 ?
-		own->analyze_threshold : autovacuum_anl_thresh;
-	thresholds->analyze_scale = own->analyze_scale_factor >= 0 ?
-		own->analyze_scale_factor : autovacuum_anl_scale;
+	limits->insert_scale = pv_unfrozen_share(form) *
+		choose(own->vacuum_ins_scale_factor, autovacuum_vac_ins_scale);
+	limits->analyze_base = choose(own->analyze_threshold,
+								  autovacuum_anl_thresh);
+	limits->analyze_scale = choose(own->analyze_scale_factor,
+								   autovacuum_anl_scale);
 
-	thresholds->freeze_max_age = autovacuum_freeze_max_age;
-	if (own->freeze_max_age >= 0)
-		thresholds->freeze_max_age = Min(own->freeze_max_age,
-										 autovacuum_freeze_max_age);
-	thresholds->danger_age = autovacuum_freeze_max_age;
-	thresholds->multixact_danger_age = MultiXactMemberFreezeThreshold();
-	thresholds->multixact_freeze_max_age = thresholds->multixact_danger_age;
-	if (own->multixact_freeze_max_age >= 0)
-		thresholds->multixact_freeze_max_age =
-			Min(own->multixact_freeze_max_age,
-				thresholds->multixact_freeze_max_age);
-	thresholds->failsafe_age = Max(vacuum_failsafe_age,
-								   autovacuum_freeze_max_age * 1.05);
-	thresholds->multixact_failsafe_age =
-		Max(vacuum_multixact_failsafe_age,
-			autovacuum_multixact_freeze_max_age * 1.05);
+	limits->danger_age = max_age;
+	limits->freeze_max_age =
+		Min(choose(own->freeze_max_age, max_age), max_age);
+	limits->failsafe_age = Max(vacuum_failsafe_age, max_age * 1.05);
+	limits->multixact_danger_age = max_mxid_age;
+	limits->multixact_freeze_max_age =
+		Min(choose(own->multixact_freeze_max_age, max_mxid_age), max_mxid_age);
+	limits->multixact_failsafe_age = Max(vacuum_multixact_failsafe_age,
+										 autovacuum_multixact_freeze_max_age *
+										 1.05);
 }
 
 /*
@@ -146,23 +145,10 @@ pv_need_state(Form_pg_class form, PvTableState *state, TimestampTz *done_at)
 }
 
 /*
- * Can B-trees of the table be swept, if it wants that?  A TOAST table has no
- * updates.  The sweep itself refuses catalogs and tables of other access
- * methods.  With the engine off, parvacuum touches no table.
- */
-static bool
-can_sweep(Form_pg_class form)
-{
-	return pv_guc_engine &&
-		form->relkind != RELKIND_TOASTVALUE &&
-		form->relhasindex && form->relam == HEAP_TABLE_AM_OID &&
-		!IsCatalogRelationOid(form->oid);
-}
-
-/*
  * Find out what the table with these storage parameters needs now; sweep says
- * whether it wants sweeps.  Return when it was last vacuumed or analyzed, or
- * PV_NEVER.
+ * whether it wants sweeps.  A TOAST table, which has no updates, gets none.
+ * With the engine off, parvacuum touches no table.  Return when the table was
+ * last vacuumed or analyzed, or PV_NEVER.
  */
 static TimestampTz
 get_score(Form_pg_class form, const AutoVacOpts *own, bool sweep,
@@ -174,7 +160,9 @@ get_score(Form_pg_class form, const AutoVacOpts *own, bool sweep,
 	TimestampTz done_at;
 
 	pv_need_state(form, &state, &done_at);
-	if (sweep && can_sweep(form))
+	if (sweep && pv_guc_engine && form->relkind != RELKIND_TOASTVALUE &&
+		form->relhasindex && form->relam == HEAP_TABLE_AM_OID &&
+		!IsCatalogRelationOid(form->oid))
 	{
 		state.may_sweep = pv_records_sweep_mark(pv_history_lock(),
 												MyDatabaseId, form->oid,
@@ -198,6 +186,7 @@ void
 pv_need_score_of(Relation rel, const AutoVacOpts *own, bool sweep,
 				 PvScore *score)
 {
+	Oid			relid = RelationGetRelid(rel);
 	HeapTuple	tuple;
 
 	if (!rel->rd_rel->relisshared)
@@ -205,10 +194,9 @@ pv_need_score_of(Relation rel, const AutoVacOpts *own, bool sweep,
 		(void) get_score(rel->rd_rel, own, sweep, score);
 		return;
 	}
-	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(RelationGetRelid(rel)));
+	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
 	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for relation %u",
-			 RelationGetRelid(rel));
+		elog(ERROR, "cache lookup failed for relation %u", relid);
 	(void) get_score((Form_pg_class) GETSTRUCT(tuple), own, sweep, score);
 	ReleaseSysCache(tuple);
 }
@@ -222,9 +210,8 @@ is_bound_to(const PvWindow *window, const PvScore *score)
 }
 
 /*
- * Does a table with this score wait for its window?
- * Set *window to that of the text, or of the setting if the text is NULL or
- * this server does not know its time zone.
+ * Does a table with this score wait for its window?  Set *window to that of
+ * the text, or of the setting if that is NULL or has an unknown time zone.
  */
 bool
 pv_need_is_outside(const char *text, const PvScore *score, PvWindow *window)
@@ -240,8 +227,8 @@ pv_need_is_outside(const char *text, const PvScore *score, PvWindow *window)
 }
 
 /*
- * Return when the window, which is open now, closes, so that the vacuum of a
- * table with this score must end; 0 if it need not.
+ * Return when the open window closes, so that the vacuum of a table with this
+ * score must end; 0 if it need not.
  */
 TimestampTz
 pv_need_deadline(const PvWindow *window, const PvScore *score)
@@ -256,8 +243,8 @@ pv_need_deadline(const PvWindow *window, const PvScore *score)
 
 /*
  * Leave out of the score what has failed lately (entry/failures.c).  If
- * nothing is left, returns what the table waits for, and until which time of
- * day; the score is not changed then.
+ * nothing is left, do not change it, and return what the table waits for, and
+ * until which time of day.
  */
 PvWaitReason
 pv_need_leave_out_failed(Form_pg_class form, BlockNumber pages,
@@ -288,9 +275,8 @@ pv_need_leave_out_failed(Form_pg_class form, BlockNumber pages,
 }
 
 /*
- * Autovacuum asks this before it vacuums a table that has opted in: does the
- * scheduler leave the table alone for now?  An autovacuum worker has locked
- * it.  ANALYZE by autovacuum does not come here, nor to any code of ours.
+ * Does the scheduler leave the table alone for now?  An autovacuum worker asks
+ * this of a table that has opted in, which it has locked.
  */
 bool
 pv_need_leaves_alone(Relation rel, Oid toast_parent,
@@ -326,46 +312,29 @@ pv_need_is_served(Oid relid, bool opted_in)
 	return opted_in && !IsCatalogRelationOid(relid);
 }
 
-/* Have the table wait if it is outside of its window and can wait. */
-static void
-apply_window(const char *text, PvItem *item)
-{
-	PvWindow	window;
-	pg_time_t	opens;
-
-	if (!pv_need_is_outside(text, &item->score, &window))
-		return;
-
-	opens = pv_window_next_change(&window, time(NULL));
-	item->reason = PV_WAIT_WINDOW;
-	item->wait_until = opens == PV_WINDOW_NO_CHANGE ?
-		PV_NEVER : time_t_to_timestamptz(opens);
-	pv_sched_count(PV_COUNT_SKIPPED_WINDOW);
-}
-
-/* Add a table to those found if it needs something. */
+/*
+ * Add a table to those found if it needs something.  It is to wait if it is
+ * outside of its window.
+ */
 static void
 consider(Scan *scan, Form_pg_class form, Oid toast_parent,
 		 const TableOptions *options)
 {
-	PvFound    *found = scan->found;
 	PvScore		score;
-	TimestampTz done_at;
+	TimestampTz done_at = get_score(form, &options->own, options->sweep,
+									&score);
+	MemoryContext per_table;
 	PvItem	   *item;
+	PvWindow	window;
+	pg_time_t	opens;
 
-	done_at = get_score(form, &options->own, options->sweep, &score);
 	if (!score.vacuum && !score.analyze && !score.sweep)
 		return;
 
-	if (found->n == found->room)
-	{
-		found->room = Max(2 * found->room, 64);
-		found->items = found->items == NULL ?
-			MemoryContextAlloc(scan->result, found->room * sizeof(PvItem)) :
-			repalloc_huge(found->items, found->room * sizeof(PvItem));
-	}
-	item = &found->items[found->n++];
-	memset(item, 0, sizeof(*item));
+	per_table = MemoryContextSwitchTo(scan->result);
+	item = palloc0(sizeof(PvItem));
+	scan->found = lappend(scan->found, item);
+	MemoryContextSwitchTo(per_table);
 	item->key.database = MyDatabaseId;
 	item->key.relid = form->oid;
 	item->owner = form->relowner;
@@ -375,8 +344,14 @@ consider(Scan *scan, Form_pg_class form, Oid toast_parent,
 	item->done_at = done_at == PV_NEVER ? PV_NEVER : pv_moment_of(done_at);
 	item->reason = pv_need_leave_out_failed(form, item->pages, &item->score,
 											&item->wait_until);
-	if (item->reason == PV_WAIT_NONE)
-		apply_window(options->window, item);
+	if (item->reason != PV_WAIT_NONE ||
+		!pv_need_is_outside(options->window, &item->score, &window))
+		return;
+	opens = pv_window_next_change(&window, time(NULL));
+	item->reason = PV_WAIT_WINDOW;
+	item->wait_until = opens == PV_WINDOW_NO_CHANGE ?
+		PV_NEVER : time_t_to_timestamptz(opens);
+	pv_sched_count(PV_COUNT_SKIPPED_WINDOW);
 }
 
 /* Consider a table, if the scheduler serves it. */
@@ -465,10 +440,10 @@ for_each_table(Scan *scan, bool toast, void (*function) (Scan *, HeapTuple))
  * were done longest ago.
  */
 static int
-compare_found(const void *a, const void *b)
+compare_found(const ListCell *a, const ListCell *b)
 {
-	const PvItem *x = a;
-	const PvItem *y = b;
+	const PvItem *x = lfirst(a);
+	const PvItem *y = lfirst(b);
 	double		x_age = Max(x->score.xid, x->score.mxid);
 	double		y_age = Max(y->score.xid, y->score.mxid);
 
@@ -482,28 +457,28 @@ compare_found(const void *a, const void *b)
 }
 
 /*
- * Find all tables of this database that need something, the most urgent
- * first.  If none can be served, pg_class is not read.  The caller is in a
- * transaction; the result is in its memory context.
+ * Find all tables of this database that need something, the most urgent first,
+ * as items for the queue.  If no table has opted in, set *nothing, and do not
+ * read pg_class.  The caller is in a transaction; the result is in its memory
+ * context.
  */
-void
-pv_need_scan(PvFound *found)
+List *
+pv_need_scan(bool *nothing)
 {
-	Scan		scan = {.found = found,.result = CurrentMemoryContext};
+	Scan		scan = {.result = CurrentMemoryContext};
 	HASHCTL		info = {
 		.keysize = sizeof(Oid),
 		.entrysize = sizeof(TableOptions),
 		.hcxt = CurrentMemoryContext
 	};
 
-	memset(found, 0, sizeof(*found));
 	scan.labels = pv_labels_read();
-	if (!pv_guc_enabled && AutoVacuumingActive() &&
-		!pv_labels_any(scan.labels))
+	*nothing = !pv_guc_enabled && AutoVacuumingActive() &&
+		!pv_labels_any(scan.labels);
+	if (*nothing)
 	{
 		pv_labels_free(scan.labels);
-		found->nothing = true;
-		return;
+		return NIL;
 	}
 	scan.pg_class = table_open(RelationRelationId, AccessShareLock);
 	scan.options = hash_create("TOAST tables", 256, &info,
@@ -515,6 +490,6 @@ pv_need_scan(PvFound *found)
 	hash_destroy(scan.options);
 	pv_labels_free(scan.labels);
 	table_close(scan.pg_class, AccessShareLock);
-	if (found->n > 1)
-		qsort(found->items, found->n, sizeof(PvItem), compare_found);
+	list_sort(scan.found, compare_found);
+	return scan.found;
 }

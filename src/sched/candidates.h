@@ -17,20 +17,11 @@
 #include "entry/options.h"
 #include "sched/queue.h"
 
-/* The tables found by a scan, as items for the queue. */
-typedef struct PvFound
-{
-	int			n;
-	int			room;
-	PvItem	   *items;
-	bool		nothing;		/* no table has opted in */
-} PvFound;
-
-extern void pv_need_scan(PvFound *found);
+extern List *pv_need_scan(bool *nothing);
 extern void pv_need_state(Form_pg_class form, PvTableState *state,
 						  TimestampTz *done_at);
 extern void pv_need_thresholds(Form_pg_class form, const AutoVacOpts *own,
-							   PvThresholds *thresholds);
+							   PvThresholds *limits);
 extern void pv_need_score_of(Relation rel, const AutoVacOpts *own, bool sweep,
 							 PvScore *score);
 extern bool pv_need_is_served(Oid relid, bool opted_in);

@@ -5,17 +5,14 @@
  *	  and their order.
  *
  * A queued entry is in a heap: of the database's first tables if it is in
- * danger of wraparound or urgent, else of its owner's.  These functions are
- * the part of sched/queue.c that changes one entry, and obey the rules that
- * are said there.
+ * danger of wraparound or urgent, else of its owner's.  The rules of
+ * sched/queue.c hold here.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
-
-#include "access/transam.h"
 
 #include "sched/queue.h"
 
@@ -45,10 +42,7 @@ pv_queue_find(const PvQueues *queues, Oid database)
 	return hash_search(queues->databases, &database, HASH_FIND, NULL);
 }
 
-/*
- * Return the queue of a database that may not have one yet, or NULL if there
- * are too many databases.
- */
+/* Return the queue of a database; make it if there is room, else NULL. */
 PvDatabaseQueue *
 pv_queue_make(PvQueues *queues, Oid database)
 {
@@ -127,10 +121,7 @@ pv_entry_set_owner(PvQueues *queues, PvQueueEntry *entry, Oid role)
 	entry->item.owner = role;
 }
 
-/*
- * Put an entry into the lists of those that give way to others, or take it
- * out, after its state or its request has changed.
- */
+/* Put an entry into the lists of those that give way, or take it out. */
 static void
 list_as_waiting(const PvQueues *queues, PvQueueEntry *entry, bool gives_way)
 {
@@ -216,6 +207,7 @@ forget_least_charge(PvQueues *queues)
 	(void) hash_search(queues->charges, &role, HASH_REMOVE, NULL);
 }
 
+/* Charge worker time to an owner. */
 void
 pv_entry_charge_owner(PvQueues *queues, Oid role, int64 usecs)
 {
@@ -259,22 +251,17 @@ pv_queue_order(const PvItem *item, double charge)
 static int
 compare_queued(const pairingheap_node *a, const pairingheap_node *b, void *arg)
 {
-	PvOrder		x = pv_queue_order(&pairingheap_const_container(PvQueueEntry,
-																heap_node,
-																a)->item,
-								   0);
-	PvOrder		y = pv_queue_order(&pairingheap_const_container(PvQueueEntry,
-																heap_node,
-																b)->item,
-								   0);
+	const PvQueueEntry *x =
+		pairingheap_const_container(PvQueueEntry, heap_node, a);
+	const PvQueueEntry *y =
+		pairingheap_const_container(PvQueueEntry, heap_node, b);
+	PvOrder		of_x = pv_queue_order(&x->item, 0);
+	PvOrder		of_y = pv_queue_order(&y->item, 0);
 
-	return pv_compare_order(&x, &y);
+	return pv_compare_order(&of_x, &of_y);
 }
 
-/*
- * Choose the first entry of some heaps of the same owner, if it goes before
- * the first one of all.
- */
+/* Choose the first entry of two heaps, if it goes before *first. */
 static void
 choose(const PvHeaps heaps, bool large_too, double charge,
 	   PvQueueEntry **first, PvOrder *order)
@@ -284,9 +271,10 @@ choose(const PvHeaps heaps, bool large_too, double charge,
 		PvQueueEntry *entry;
 		PvOrder		of_entry;
 
-		if (heaps[large] == NULL)
+		if (pairingheap_is_empty(&heaps[large]))
 			continue;
-		entry = pairingheap_container(PvQueueEntry, heap_node, heaps[large]);
+		entry = pairingheap_container(PvQueueEntry, heap_node,
+									  heaps[large].ph_root);
 		of_entry = pv_queue_order(&entry->item, charge);
 		if (*first != NULL && pv_compare_order(&of_entry, order) <= 0)
 			continue;
@@ -313,7 +301,7 @@ pv_queue_first(const PvQueues *queues, const PvDatabaseQueue *queue,
 	{
 		const PvOwner *owner = dlist_container(PvOwner, node, iter.cur);
 
-		if (owner->queued[0] != NULL || large_too)
+		if (large_too || !pairingheap_is_empty(&owner->queued[0]))
 			choose(owner->queued, large_too,
 				   pv_queue_charge(queues, owner->key.role), &first, order);
 	}
@@ -363,36 +351,33 @@ pv_entry_set_state(const PvQueues *queues, PvQueueEntry *entry,
 
 /*
  * Take an entry out of its heap, if it is in one: before anything changes that
- * its place there depends on.  Core's pairing heap is used with a root of
- * ours, because the address of the comparison function is valid in one process
- * only.
+ * its place there depends on.  The address of the comparison function is valid
+ * in one process only, so each sets its own.
  */
 void
 pv_entry_unqueue(PvQueueEntry *entry)
 {
 	PvDatabaseQueue *queue = entry->queue;
-	bool		is_of_first = entry->heap == &queue->first[0] ||
-		entry->heap == &queue->first[1];
-	pairingheap heap = {compare_queued, NULL, NULL};
+	pairingheap *heap = entry->heap;
 
-	if (entry->heap == NULL)
+	if (heap == NULL)
 		return;
-	heap.ph_root = *entry->heap;
-	pairingheap_remove(&heap, &entry->heap_node);
-	*entry->heap = heap.ph_root;
+	heap->ph_compare = compare_queued;
+	pairingheap_remove(heap, &entry->heap_node);
 	queue->nqueued--;
-	if (!is_of_first && --entry->owner->nqueued == 0)
+	if (heap != &queue->first[0] && heap != &queue->first[1] &&
+		--entry->owner->nqueued == 0)
 		dlist_delete(&entry->owner->node);
 	entry->heap = NULL;
 }
 
+/* Queue an entry that is not in a heap. */
 void
 pv_entry_enqueue(const PvQueues *queues, PvQueueEntry *entry)
 {
 	PvDatabaseQueue *queue = entry->queue;
 	PvItem	   *item = &entry->item;
 	bool		large = pv_wants_large_place(item);
-	pairingheap heap = {compare_queued, NULL, NULL};
 
 	Assert(entry->heap == NULL);
 	pv_entry_set_state(queues, entry, PV_ITEM_QUEUED, PV_WAIT_NONE);
@@ -406,12 +391,12 @@ pv_entry_enqueue(const PvQueues *queues, PvQueueEntry *entry)
 			dlist_push_tail(&queue->owners, &entry->owner->node);
 		entry->heap = &entry->owner->queued[large];
 	}
-	heap.ph_root = *entry->heap;
-	pairingheap_add(&heap, &entry->heap_node);
-	*entry->heap = heap.ph_root;
+	entry->heap->ph_compare = compare_queued;
+	pairingheap_add(entry->heap, &entry->heap_node);
 	queue->nqueued++;
 }
 
+/* Remove an entry, whatever its state is. */
 void
 pv_entry_remove(PvQueues *queues, PvQueueEntry *entry)
 {
@@ -448,9 +433,8 @@ has_room(const PvQueues *queues, const PvDatabaseQueue *queue,
 }
 
 /*
- * Make room: a table that waits gives way to one that is to be queued, one of
- * the same database first, and the one that came last, or each would push out
- * the next that a scan offers.  The next scan finds it again.
+ * Make room: remove a table that waits, one of the same database first, and
+ * the one that came last, or each would push out the next that a scan offers.
  */
 static bool
 make_room(PvQueues *queues, PvDatabaseQueue *queue)

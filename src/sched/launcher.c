@@ -35,13 +35,10 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"
-#include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "replication/logicallauncher.h"
 #include "storage/ipc.h"
-#include "storage/latch.h"
 #include "storage/lmgr.h"
-#include "utils/backend_status.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
@@ -50,7 +47,6 @@
 #include "base/clock.h"
 #include "base/compat.h"
 #include "base/process.h"
-#include "base/settings.h"
 #include "base/wait.h"
 #include "sched/launcher.h"
 #include "sched/queue.h"
@@ -67,36 +63,14 @@
 #define LOOK_AGAIN_MS			200
 #define LOOK_FOR_WORKER_MS		1000
 
-static bool no_process_reported = false;	/* and no worker started since */
-
 /* The databases, and when they were last read */
 static PvDatabases all;
 static TimestampTz read_at = PV_NEVER;
-
-/* ----------------------------------------------------------------
- *		The configuration
- * ----------------------------------------------------------------
- */
-
-/* Tell scheduler workers what the configuration allows them now. */
-static void
-publish_rate(void)
-{
-	PvCostBudget budget;
-	int64		rate;
-
-	pv_cost_of_autovacuum(&budget);
-	rate = pv_guc_scheduler_max_cost;
-	if (rate < 0)
-		rate = budget.delay > 0 ? budget.limit * 1000 / budget.delay : 0;
-	pv_cost_set_rate(rate);
-}
-
 /*
  * Return the least that max_worker_processes must be so that everything that
  * the settings ask for gets its processes: all come out of one pool, and the
- * server reserves none.  Those of other extensions and of subscriptions, which
- * are not known, come on top.
+ * server reserves none.  Those of other extensions and of subscriptions come
+ * on top.
  */
 int
 pv_processes_wanted(void)
@@ -127,22 +101,30 @@ report_processes(void)
 	}
 }
 
+/* Tell scheduler workers what the configuration allows them now. */
+static void
+follow_configuration(void)
+{
+	PvCostBudget budget;
+	int64		rate = pv_guc_scheduler_max_cost;
+
+	pv_cost_of_autovacuum(&budget);
+	if (rate < 0)
+		rate = budget.delay > 0 ? budget.limit * 1000 / budget.delay : 0;
+	pv_cost_set_rate(rate);
+	report_processes();
+}
+
 /*
  * Postmaster: register the launcher, while libraries are preloaded.  If there
- * is no slot for it, core says so.
- *
- * Only the launcher has a slot that is kept for it.  A static scheduler worker
- * could have one, but it cannot leave a database without exiting, and keeps
- * its slot only if it exits with an error.  So the slots of others are
- * bounded, by max_parallel_workers and parvacuum.max_runs, and it is reported
- * when these sums do not fit.
+ * is no slot for it, core says so.  Scheduler workers have no slots that are
+ * kept for them: a static one cannot leave a database without exiting, and
+ * keeps its slot only if it exits with an error.
  */
 void
 pv_launcher_init(void)
 {
 	BackgroundWorker worker;
-
-	Assert(process_shared_preload_libraries_in_progress);
 
 	if (IsBinaryUpgrade || !IsPostmasterEnvironment)
 		return;
@@ -151,12 +133,7 @@ pv_launcher_init(void)
 	worker.bgw_restart_time = RESTART_AFTER;
 	RegisterBackgroundWorker(&worker);
 }
-
-/* ----------------------------------------------------------------
- *		Databases
- * ----------------------------------------------------------------
- */
-
+/* Set what pg_database says about a database. */
 static void
 note_database(Form_pg_database form, PvDatabase *database)
 {
@@ -216,10 +193,8 @@ drop_queues(TimestampTz begun)
 static void
 read_databases(void)
 {
+	static int	room = 64;
 	TimestampTz begun = pv_now();
-	int			room = 64;
-	int			n = 0;
-	PvDatabase *found;
 	Relation	rel;
 	TableScanDesc scan;
 	HeapTuple	tuple;
@@ -230,7 +205,10 @@ read_databases(void)
 		CommitTransactionCommand();
 		return;
 	}
-	found = MemoryContextAlloc(TopMemoryContext, room * sizeof(PvDatabase));
+	if (all.list == NULL)
+		all.list = MemoryContextAlloc(TopMemoryContext,
+									  room * sizeof(PvDatabase));
+	all.n = 0;
 	(void) GetTransactionSnapshot();
 	rel = table_open(DatabaseRelationId, NoLock);
 	scan = table_beginscan_catalog(rel, 0, NULL);
@@ -240,21 +218,16 @@ read_databases(void)
 
 		if (database_is_invalid_form(form))
 			continue;
-		if (n == room)
+		if (all.n == room)
 		{
 			room *= 2;
-			found = repalloc_huge(found, room * sizeof(PvDatabase));
+			all.list = repalloc_huge(all.list, room * sizeof(PvDatabase));
 		}
-		note_database(form, &found[n++]);
+		note_database(form, &all.list[all.n++]);
 	}
 	table_endscan(scan);
 	table_close(rel, AccessShareLock);
 	CommitTransactionCommand();
-
-	if (all.list != NULL)
-		pfree(all.list);
-	all.list = found;
-	all.n = n;
 	read_at = pv_now();
 	drop_queues(begun);
 }
@@ -286,110 +259,65 @@ describe_databases(void)
 	return nunknown == 0 && !any_failed;
 }
 
-
-/* ----------------------------------------------------------------
- *		Workers
- * ----------------------------------------------------------------
+/*
+ * Start a worker, which shows its token when it attaches to its slot.  Return
+ * false if the server has no process; report that once.
  */
-
-/* Report that the server had no slot for a worker. */
-static void
-report_no_process(void)
+static bool
+launch(const PvNextWorker *next)
 {
+	static bool reported = false;
+	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
+	PvWorkerSlot *slot = pv_queue_add_worker(queues, next->database->oid,
+											 next->to_scan, next->large);
+	uint32		token = slot == NULL ? 0 : slot->token;
+	BackgroundWorker worker;
+
+	pv_queue_unlock();
+	if (slot == NULL)
+		return true;
+	pv_process_describe(&worker, PV_SCHED_TYPE, "parvacuum_sched_main");
+	worker.bgw_main_arg = Int32GetDatum(slot - queues->shared->slots);
+	memcpy(worker.bgw_extra, &token, sizeof(token));
+	worker.bgw_notify_pid = MyProcPid;	/* also of the slot's release */
+	if (RegisterDynamicBackgroundWorker(&worker, NULL))
+	{
+		reported = false;
+		return true;
+	}
+	pv_queue_remove_worker(pv_queue_lock(LW_EXCLUSIVE), slot);
+	pv_queue_unlock();
 	pv_sched_count(PV_COUNT_NO_PROCESS);
-	if (!no_process_reported)
+	if (!reported)
 		ereport(LOG,
 				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
 				 errmsg("parvacuum's scheduler could not start a process"),
 				 errdetail("All background worker slots are in use."),
 				 errhint("You may need to increase max_worker_processes.")));
-	no_process_reported = true;
-}
-
-/* Start a worker.  Return false if the server has no process. */
-static bool
-launch(const PvNextWorker *next)
-{
-	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
-	PvWorkerSlot *slot = pv_queue_add_worker(queues, next->database->oid,
-											 next->to_scan, next->large);
-	uint32		token = slot == NULL ? 0 : slot->token;
-
-	pv_queue_unlock();
-	if (slot == NULL)
-		return true;
-	if (pv_sched_start(slot - queues->shared->slots, token))
-	{
-		no_process_reported = false;
-		return true;
-	}
-	pv_queue_remove_worker(pv_queue_lock(LW_EXCLUSIVE), slot);
-	pv_queue_unlock();
-	report_no_process();
+	reported = true;
 	return false;
 }
 
 /*
- * Is the worker at its table, or at functions of the owner there, for longer
- * than it may be?  If settings change meanwhile, the longest time that they
- * gave counts.
+ * Is a worker at its table, or at functions of the owner there, for longer
+ * than it may be?  If settings change, the longest time that they gave counts.
  */
 static bool
-is_late(PvWorkerSlot *slot, TimestampTz now)
+is_late(PvStage *stage, bool for_owner, TimestampTz now)
 {
-	PvStage    *table = &slot->at_table;
-	PvStage    *owner = &slot->for_owner;
-	int64		least = pv_guc_longest_at_table * USECS_PER_SEC;
-	int			workers = pv_guc_scheduler_workers;
-	double		at_table = pv_longest_at_table(table->pages, pv_cost_rate(),
-											   workers, least);
-	double		for_owner = pv_longest_for_owner(owner->pages, owner->analyze,
-												 pv_cost_rate(), workers,
-												 least);
+	double		longest = pv_longest(stage->pages, for_owner, pv_cost_rate(),
+									 pv_guc_scheduler_workers,
+									 pv_guc_longest_at_table * USECS_PER_SEC);
 
-	table->longest = Max(table->longest, at_table);
-	owner->longest = Max(owner->longest, for_owner);
-	return now - table->since > table->longest ||
-		(owner->since != PV_NEVER && now - owner->since > owner->longest);
+	stage->longest = Max(stage->longest, longest);
+	return stage->since != PV_NEVER && now - stage->since > stage->longest;
 }
 
 /*
- * End the worker if it is not connected to its database yet, because it waits
- * for the database's lock, and has a process that others need.
- */
-static void
-end_connecting(PvQueues *queues, PvWorkerSlot *slot)
-{
-	if (!TimestampDifferenceExceeds(slot->since, queues->now,
-									PV_LATE_AFTER_MS))
-		return;
-	if (slot->pid != 0)
-		(void) kill(slot->pid, SIGTERM);
-	else
-		pv_queue_fail_worker(queues, slot);
-}
-
-/* Cancel what takes too long, and end the worker if it goes on with it. */
-static void
-end_working(PvQueues *queues, PvWorkerSlot *slot)
-{
-	if (slot->canceled_at != PV_NEVER)
-	{
-		if (TimestampDifferenceExceeds(slot->canceled_at, queues->now,
-									   PV_LATE_AFTER_MS))
-			(void) kill(slot->pid, SIGTERM);
-	}
-	else if (slot->entry != NULL && is_late(slot, queues->now))
-	{
-		slot->late = true;
-		(void) pv_queue_cancel(queues, slot);
-	}
-}
-
-/*
- * Cancel what takes too long, and end the workers that still are at what was
- * canceled some time ago: a function may have caught the cancel.  Return
- * whether there is any worker.
+ * Cancel what takes too long.  End workers that still are at what was canceled
+ * some time ago, since a function may have caught the cancel, and those that
+ * still wait for the lock of their database.  Return whether there is any
+ * worker.
  */
 static bool
 end_late(void)
@@ -400,12 +328,26 @@ end_late(void)
 	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
 	{
 		PvWorkerSlot *slot = &queues->shared->slots[i];
+		bool		connecting = slot->used && !slot->connected;
+		TimestampTz since = connecting ? slot->since : slot->canceled_at;
 
 		any |= slot->used;
-		if (slot->used && !slot->connected)
-			end_connecting(queues, slot);
-		else if (slot->entry != NULL || slot->scanning)
-			end_working(queues, slot);
+		if (!connecting && slot->entry == NULL && !slot->scanning)
+			continue;
+		if (since == PV_NEVER && slot->entry != NULL &&
+			(is_late(&slot->at_table, false, queues->now) ||
+			 is_late(&slot->for_owner, true, queues->now)))
+		{
+			slot->late = true;
+			(void) pv_queue_cancel(queues, slot);
+		}
+		if (since == PV_NEVER ||
+			!TimestampDifferenceExceeds(since, queues->now, PV_LATE_AFTER_MS))
+			continue;
+		if (slot->pid != 0)
+			(void) kill(slot->pid, SIGTERM);
+		else
+			pv_queue_fail_worker(queues, slot);
 	}
 	pv_queue_unlock();
 	return any;
@@ -443,7 +385,6 @@ static long
 schedule(void)
 {
 	PvNextWorker next;
-	bool		has_process = true;
 	long		longest = autovacuum_naptime * 1000;
 
 	if (TimestampDifferenceExceeds(read_at, pv_now(),
@@ -455,28 +396,15 @@ schedule(void)
 		(void) describe_databases();
 	}
 
-	while (has_process && pv_next_worker(&all, &next))
+	while (pv_next_worker(&all, &next))
 	{
-		has_process = launch(&next);
-		longest = Min(longest, LOOK_AGAIN_MS);
+		if (!launch(&next))
+			return LOOK_FOR_WORKER_MS;
+		longest = LOOK_AGAIN_MS;
 	}
-	if (!has_process)
-		return LOOK_FOR_WORKER_MS;
 	return Min(longest, next_due());
 }
-
-/* ----------------------------------------------------------------
- *		The process
- * ----------------------------------------------------------------
- */
-
-static void
-follow_configuration(void)
-{
-	publish_rate();
-	report_processes();
-}
-
+/* Make this process the launcher. */
 static void
 begin(void)
 {

@@ -24,7 +24,6 @@
 
 extern void pv_launcher_init(void);
 extern int	pv_processes_wanted(void);
-extern bool pv_sched_start(int worker, uint32 token);
 
 /* Entry points; the postmaster finds them by name. */
 extern PGDLLEXPORT void parvacuum_launcher_main(Datum main_arg);

@@ -7,9 +7,8 @@
  * functions: they use no catalogs, statistics, clock or settings, so they can
  * be tested without any of these.  The rules are those of docs/scheduler.md:
  *
- *	1. Need.  A table is vacuumed and analyzed where autovacuum would do it, by
- *	   the same thresholds; for its age from nine tenths of
- *	   autovacuum_freeze_max_age on.
+ *	1. Need.  A table is vacuumed and analyzed at the thresholds of autovacuum;
+ *	   for its age from nine tenths of autovacuum_freeze_max_age on.
  *	2. Scan.  Each database is scanned once in a naptime, and rests for fifty
  *	   times the CPU time that the scan took.
  *	3. Order.  Tables in danger of wraparound go first, the oldest of them
@@ -91,9 +90,6 @@
 #define MOST_UNITS_OF_PAGE		1000.0
 #define MOST_UNITS_FOR_OWNER	25.0
 
-/* ANALYZE reads no more pages, with the highest statistics target */
-#define MOST_SAMPLED			3000000
-
 /* Cost units per second that a slow disk allows; no more is counted on */
 #define RATE_OF_DISK			100000
 
@@ -153,9 +149,7 @@ ratio(double value, double threshold)
 	return value / threshold;
 }
 
-/*
- * Return the ratio of an age to the one at which a table is vacuumed for it.
- */
+/* Return the ratio of an age to the one that a table is vacuumed for. */
 static double
 age_ratio(int64 age, int64 max_age, int64 failsafe_age)
 {
@@ -275,10 +269,7 @@ pv_turn(const PvScore *score, bool requested, TimestampTz needed_since)
 	return needed_since + (counts > 0 ? 0 : LONGEST_LEAD);
 }
 
-/*
- * Compare two tables: a goes first if the result is above 0, b if it is below
- * 0.
- */
+/* Compare two tables: a goes first if the result is above 0. */
 int
 pv_compare_order(const PvOrder *a, const PvOrder *b)
 {
@@ -346,38 +337,19 @@ pv_max_large(int nworkers)
 }
 
 /*
- * Return the microseconds in which one of so many workers can use so many cost
- * units, and what there is in any case.  The rate is that of all, 0: no limit.
+ * Return how many microseconds one of so many workers may be at a table with
+ * so many pages, indexes included, or at functions of its owner there.  The
+ * rate, in cost units per second, is that of all workers, 0: no limit.
  */
-static double
-time_for(double units, int64 rate, int nworkers, int64 least)
+double
+pv_longest(double pages, bool for_owner, int64 rate, int nworkers, int64 least)
 {
+	double		units = pages *
+		(for_owner ? MOST_UNITS_FOR_OWNER : MOST_UNITS_OF_PAGE);
+
 	if (rate <= 0 || rate > RATE_OF_DISK)
 		rate = RATE_OF_DISK;
 	return least + units * 1e6 * nworkers / rate;
-}
-
-/*
- * Return how long a worker may be at a table with so many pages, indexes
- * included.
- */
-double
-pv_longest_at_table(double pages, int64 rate, int nworkers, int64 least)
-{
-	return time_for(pages * MOST_UNITS_OF_PAGE, rate, nworkers, least);
-}
-
-/*
- * The same for functions of its owner, in ANALYZE or in the cleanup of an
- * index.
- */
-double
-pv_longest_for_owner(double pages, bool analyze, int64 rate, int nworkers,
-					 int64 least)
-{
-	if (analyze)
-		pages = Min(pages, MOST_SAMPLED);
-	return time_for(pages * MOST_UNITS_FOR_OWNER, rate, nworkers, least);
 }
 
 /*
@@ -393,8 +365,8 @@ pv_age_of_database(uint32 then, uint32 next, int max_age)
 }
 
 /*
- * Return the microseconds after which a worker is started again where one has
- * ended before it was connected, after that number of other failures.
+ * Return the microseconds until a worker is started again after one that could
+ * not connect, and that number of other failures.
  */
 int64
 pv_start_again_after(int nfailures)
@@ -404,8 +376,7 @@ pv_start_again_after(int nfailures)
 
 /*
  * Return the microseconds without a scan of the database after one that has
- * taken this CPU time, or has found that no table has opted in.  The time of
- * scans is lost for vacuums.
+ * taken this CPU time, or has found that no table has opted in.
  */
 int64
 pv_rest_after_scan(int64 used, bool nothing, int64 naptime)
@@ -432,6 +403,7 @@ to_scan_since(const PvDatabases *all, const PvDatabase *database)
 		Max(since, PV_NEVER + 1) : PV_NEVER;
 }
 
+/* Is its first table in danger of wraparound? */
 static bool
 in_danger(const PvDatabase *database)
 {
@@ -439,10 +411,9 @@ in_danger(const PvDatabase *database)
 }
 
 /*
- * Does the database need a worker?  It gets one at a time.  Workers may be
- * kept from a database for long, as by a session that holds its lock.  So one
- * worker at a time tries the databases that have failed, however many they
- * are.
+ * Does the database need a worker?  It gets one at a time.  A session that
+ * holds its lock may keep workers waiting for long, so only one at a time
+ * tries the databases that have failed.
  */
 static bool
 needs_worker(const PvDatabases *all, const PvDatabase *database,
@@ -456,17 +427,6 @@ needs_worker(const PvDatabases *all, const PvDatabase *database,
 		(database->has_first || to_scan_since(all, database) != PV_NEVER);
 }
 
-static bool
-is_failed_tried(const PvDatabases *all)
-{
-	for (int i = 0; i < all->n; i++)
-	{
-		if (all->list[i].nfailures > 0 && all->list[i].expected)
-			return true;
-	}
-	return false;
-}
-
 /* Does the first table of a go before that of b? */
 static bool
 table_goes_first(const PvDatabase *a, const PvDatabase *b)
@@ -475,11 +435,7 @@ table_goes_first(const PvDatabase *a, const PvDatabase *b)
 		(!b->has_first || pv_compare_order(&a->first, &b->first) > 0);
 }
 
-/*
- * Does this database get a worker first?  One with a table in danger goes
- * before one that is to be scanned, and among these one of a dangerous age,
- * and that before one whose table goes first.
- */
+/* Does database a get a worker before b?  See rule 6. */
 static bool
 goes_first(const PvDatabases *all, const PvDatabase *a, const PvDatabase *b)
 {
@@ -527,13 +483,15 @@ gets_large_place(const PvDatabases *all, const PvDatabase *database)
 bool
 pv_next_worker(PvDatabases *all, PvNextWorker *next)
 {
-	bool		failed_is_tried = is_failed_tried(all);
+	bool		failed_is_tried = false;
 	bool		in_turn;
 	PvDatabase *first = NULL;
 	PvDatabase *first_by_table = NULL;
 
 	if (all->nfree <= 0)
 		return false;
+	for (int i = 0; i < all->n; i++)
+		failed_is_tried |= all->list[i].nfailures > 0 && all->list[i].expected;
 	for (int i = 0; i < all->n; i++)
 	{
 		PvDatabase *database = &all->list[i];

@@ -57,10 +57,7 @@ typedef struct PvThresholds
 	int64		multixact_danger_age;
 } PvThresholds;
 
-/*
- * Each part is a ratio of value to threshold: above 1 there is something to
- * do.
- */
+/* Ratios of value to threshold: above 1 there is something to do. */
 typedef struct PvScore
 {
 	double		dead;
@@ -131,14 +128,15 @@ extern bool pv_vacuum_is_useless(const PvScore *score, const PvLeft *left,
  */
 #define PV_LATE_AFTER_MS		10000
 
+/* ANALYZE reads no more pages, with the highest statistics target */
+#define PV_MOST_SAMPLED			3000000
+
 /* A worker leaves its database after this time, in microseconds */
 #define PV_LONGEST_STAY			(10 * INT64CONST(1000000))
 
 extern int	pv_max_large(int nworkers);
-extern double pv_longest_at_table(double pages, int64 rate, int nworkers,
-								  int64 least);
-extern double pv_longest_for_owner(double pages, bool analyze, int64 rate,
-								   int nworkers, int64 least);
+extern double pv_longest(double pages, bool for_owner, int64 rate,
+						 int nworkers, int64 least);
 
 extern double pv_age_of_database(uint32 then, uint32 next, int max_age);
 extern int64 pv_start_again_after(int nfailures);

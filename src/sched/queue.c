@@ -13,10 +13,8 @@
  *									next scan
  *
  * A database scan offers all tables of the database that need something.  An
- * entry that was not offered needs nothing any more, and is removed at the
- * end, unless a role has requested it.  A table that finds no room is found
- * again by a later scan, which comes at once when nothing of the database is
- * queued any more.
+ * entry that was not offered is removed at the end, unless a role has
+ * requested it.
  *
  * Which table goes first is in sched/policy.c.  The lists of databases and of
  * tables, and the heaps of those that are queued, are in sched/entries.c.
@@ -49,22 +47,19 @@
 
 /*
  * Request a table for a role: item has its key, owner, size and urgency.  An
- * urgent request that was there before remains.
+ * urgent request remains urgent.
  */
 PvEnqueueResult
 pv_queue_request(PvQueues *queues, const PvItem *item)
 {
-	PvQueueEntry *entry = pv_queue_find_table(queues, item->key.database,
-											  item->key.relid);
-	PvDatabaseQueue *queue;
+	PvDatabaseQueue *queue = pv_queue_make(queues, item->key.database);
+	PvQueueEntry *entry = queue == NULL ? NULL :
+		pv_queue_find_table(queues, item->key.database, item->key.relid);
 	bool		running;
 	bool		before;
 
-	if (entry == NULL)
-	{
-		queue = pv_queue_make(queues, item->key.database);
-		entry = queue != NULL ? pv_entry_add(queues, queue, item) : NULL;
-	}
+	if (queue != NULL && entry == NULL)
+		entry = pv_entry_add(queues, queue, item);
 	if (entry == NULL)
 		return PV_ENQUEUE_FULL;
 	running = entry->item.state == PV_ITEM_RUNNING;
@@ -149,9 +144,8 @@ pv_queue_copy_some(const PvQueues *queues, Oid database, int *place,
  */
 
 /*
- * Return when the database is to be scanned next.  It is at once if the last
- * scan could not queue all that it had found, and that is done.  Where a scan
- * takes long, the next one is due later.
+ * Return when the database is to be scanned next: at once if the last scan
+ * could not queue all that it had found, and nothing is queued any more.
  */
 static TimestampTz
 due_at(const PvQueues *queues, const PvDatabaseQueue *queue)
@@ -164,8 +158,8 @@ due_at(const PvQueues *queues, const PvDatabaseQueue *queue)
 }
 
 /* Count the workers, and how many of them have a place at large tables. */
-int
-pv_queue_count_workers(const PvQueues *queues, int *nlarge)
+static int
+count_workers(const PvQueues *queues, int *nlarge)
 {
 	int			n = 0;
 
@@ -186,26 +180,23 @@ pv_queue_has_large_place(const PvQueues *queues)
 {
 	int			nlarge;
 
-	(void) pv_queue_count_workers(queues, &nlarge);
+	(void) count_workers(queues, &nlarge);
 	return nlarge < pv_max_large(queues->nworkers);
 }
 
-/*
- * Count the workers that may be started, and find out whether there is room
- * for other databases.
- */
+/* Set how many workers may be started, and if there is room for databases. */
 void
 pv_queue_count_free(const PvQueues *queues, PvDatabases *all)
 {
 	int			nlarge;
 
 	all->now = queues->now;
-	all->nfree = queues->nworkers - pv_queue_count_workers(queues, &nlarge);
+	all->nfree = queues->nworkers - count_workers(queues, &nlarge);
 	all->nlarge = pv_max_large(queues->nworkers) - nlarge;
 	all->full = hash_get_num_entries(queues->databases) >= PV_MAX_QUEUES;
 }
 
-/* Set what the queue of a database says about that. */
+/* Set what the queue of a database says about it. */
 void
 pv_queue_describe(const PvQueues *queues, const PvDatabaseQueue *queue,
 				  PvDatabase *database)
@@ -273,10 +264,7 @@ pv_queue_add_worker(PvQueues *queues, Oid database, bool to_scan, bool large)
  * ----------------------------------------------------------------
  */
 
-/*
- * The worker leaves its table, whose owner is charged for the time.  The
- * caller does with the entry what is to be done.
- */
+/* The worker leaves its table, whose owner is charged.  Return the entry. */
 static PvQueueEntry *
 leave_table(PvQueues *queues, PvWorkerSlot *slot)
 {
@@ -324,7 +312,7 @@ static bool
 is_first_elsewhere(const PvQueues *queues, const PvOrder *order)
 {
 	int			nlarge;
-	int			n = pv_queue_count_workers(queues, &nlarge);
+	int			n = count_workers(queues, &nlarge);
 	bool		has_place = nlarge < pv_max_large(queues->nworkers);
 	dlist_iter	iter;
 
@@ -350,8 +338,8 @@ is_first_elsewhere(const PvQueues *queues, const PvOrder *order)
  *
  * It takes a large table only if the launcher has given it a place for that,
  * as its first one.  So the places go to the first large tables of all
- * databases, and not to those where a worker happens to be.  In the same way a
- * worker that came for a scan leaves again if the first table is elsewhere.
+ * databases.  A worker that came for a scan leaves again if the first table is
+ * elsewhere.
  */
 bool
 pv_queue_take(PvQueues *queues, PvWorkerSlot *slot, PvItem *item)
@@ -379,12 +367,11 @@ pv_queue_take(PvQueues *queues, PvWorkerSlot *slot, PvItem *item)
 }
 
 /*
- * The worker has rechecked its table, whose score and size may be others by
- * now: the size in pg_class, by which it was queued, may be old, or forged by
- * the table's owner.  Return false if the table is large and there is no
- * place for that, or it may be the turn of another one, because this one was
- * taken only to see whether it is held back.  It is to be put back then, but
- * not before its lock is released: the next worker would find it locked.
+ * The worker has rechecked its table, whose size in pg_class, by which it was
+ * queued, may be old, or forged by the table's owner.  Return false if it is
+ * large and there is no place for that, or was taken only to see whether it is
+ * held back.  It is to be put back then, but not before its lock is released:
+ * the next worker would find it locked.
  */
 bool
 pv_queue_recheck(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item)
@@ -411,13 +398,11 @@ pv_queue_put_back(PvQueues *queues, PvWorkerSlot *slot)
 
 /*
  * The worker's table is done, or cannot be done now.  Its entry is removed, or
- * waits for the next database scan at least.  If the table was requested
- * meanwhile, it is queued again.  When a waiting table is found to need
- * something again, it has waited since now.
+ * waits for the next database scan at least, or is queued again if it was
+ * requested meanwhile.
  *
- * A vacuum fulfils a request.  A vacuum that was canceled or failed ends it as
- * well.  The request stays if the table was locked before it could be
- * vacuumed.
+ * A vacuum ends a request, also one that was canceled or failed.  The request
+ * stays if the table was locked before.
  *
  * horizon is the one before the vacuum, if it was begun.
  */
@@ -470,7 +455,7 @@ pv_queue_should_leave(const PvQueues *queues, const PvWorkerSlot *slot)
 {
 	int			nlarge;
 
-	return pv_queue_count_workers(queues, &nlarge) > queues->nworkers ||
+	return count_workers(queues, &nlarge) > queues->nworkers ||
 		queues->now - slot->since > PV_LONGEST_STAY;
 }
 
@@ -481,9 +466,9 @@ pv_queue_should_leave(const PvQueues *queues, const PvWorkerSlot *slot)
  */
 
 /*
- * If a scan is due, this worker begins it, and must end it.  Return whether it
- * has begun one.  A worker that was not started for that takes a table first,
- * or databases whose scans are long would have time for nothing else.
+ * If a scan is due, begin it, and return true: the worker must end it.  One
+ * that was not started for that takes a table first, or databases whose scans
+ * are long would have time for nothing else.
  */
 bool
 pv_queue_begin_scan(PvQueues *queues, PvWorkerSlot *slot)
@@ -553,16 +538,13 @@ pv_queue_offer(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item)
 	PvQueueEntry *entry = pv_queue_find_table(queues, item->key.database,
 											  item->key.relid);
 	bool		waits = item->reason != PV_WAIT_NONE;
+	int			before = queues->shared->nentries;
 
 	if (entry != NULL)
 		mark_seen(entry);
-	else if (!waits || queues->shared->nentries < queues->limit / 2)
-	{
-		int			before = queues->shared->nentries;
-
+	else if (!waits || before < queues->limit / 2)
 		entry = pv_entry_add(queues, queue, item);
-		slot->queued_some |= !waits && queues->shared->nentries > before;
-	}
+	slot->queued_some |= !waits && queues->shared->nentries > before;
 	if (entry == NULL)
 		return waits;
 	if (entry->item.state != PV_ITEM_RUNNING)
@@ -572,9 +554,8 @@ pv_queue_offer(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item)
 
 /*
  * All tables have been offered.  Visit up to PV_QUEUE_BATCH entries that were
- * not, which come first in the list, and remove them, since they need nothing
- * any more; those that a role has requested are queued.  Return false if none
- * is left.
+ * not, which come first in the list, and remove them; those that a role has
+ * requested are queued.  Return false if none is left.
  */
 bool
 pv_queue_remove_unseen(PvQueues *queues, PvDatabaseQueue *queue)
@@ -600,13 +581,11 @@ pv_queue_remove_unseen(PvQueues *queues, PvDatabaseQueue *queue)
 }
 
 /*
- * The scan ends, or has failed.  complete says that all it has found is queued
- * or waits, nothing that no table has opted in, and used is the CPU time it
- * took, in microseconds.
- *
- * If nothing could be queued without pushing out tables that wait, another
- * scan at once would not do better.  Return whether it is to be reported that
- * the queue is full: once, until a scan is complete again.
+ * The scan ends.  complete says that all it has found is queued or waits,
+ * nothing that no table has opted in, and used is the CPU time it took, in
+ * microseconds.  If it has queued nothing new, another scan at once would not
+ * do better.  Return whether to report that the queue is full: once, until a
+ * scan is complete again.
  */
 bool
 pv_queue_end_scan(PvQueues *queues, PvWorkerSlot *slot, bool complete,
@@ -622,8 +601,5 @@ pv_queue_end_scan(PvQueues *queues, PvWorkerSlot *slot, bool complete,
 	queue->nothing = nothing;
 	queue->incomplete = !complete && slot->queued_some;
 	queue->reported_full = !complete;
-	pv_queue_count(queues, PV_COUNT_SCANS);
-	if (!complete)
-		pv_queue_count(queues, PV_COUNT_QUEUE_FULL);
 	return report;
 }

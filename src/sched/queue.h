@@ -138,7 +138,7 @@ pv_wants_large_place(const PvItem *item)
 }
 
 /* Queued tables, small and large ones apart, so that these can be passed over */
-typedef pairingheap_node *PvHeaps[2];
+typedef pairingheap PvHeaps[2];
 
 typedef struct PvOwnerKey
 {
@@ -166,7 +166,7 @@ typedef struct PvQueueEntry
 	uint32		seen;			/* the last scan that has offered it */
 	PvOwner    *owner;
 	bool		gives_way;		/* it is in the lists of those that wait */
-	pairingheap_node **heap;	/* that it is in, while it is queued */
+	pairingheap *heap;			/* that it is in, while it is queued */
 	pairingheap_node heap_node;
 	dlist_node	node;			/* in the list of the database */
 	dlist_node	wait_node;		/* in that of those that wait */
@@ -222,7 +222,6 @@ typedef struct PvStage
 {
 	TimestampTz since;			/* PV_NEVER: it is not in progress */
 	double		pages;
-	bool		analyze;
 	double		longest;		/* microseconds, by the settings since then */
 } PvStage;
 
@@ -298,12 +297,6 @@ typedef struct PvQueues
 	int			nworkers;		/* workers that there may be */
 } PvQueues;
 
-static inline void
-pv_queue_count(const PvQueues *queues, PvCount what)
-{
-	pg_atomic_fetch_add_u64(&queues->shared->counts[what], 1);
-}
-
 /* What becomes of a table that a role asks for. */
 typedef enum PvEnqueueResult
 {
@@ -322,26 +315,16 @@ typedef enum PvWithdrawn
 	PV_WITHDRAWN_RUNNING		/* its worker is to be canceled */
 } PvWithdrawn;
 
-/* ----------------------------------------------------------------
- *		Functions to be called under the lock (sched/queue.c)
- * ----------------------------------------------------------------
- */
-
-/* Databases. */
+/* sched/queue.c: functions to be called under the lock */
 extern void pv_queue_count_free(const PvQueues *queues, PvDatabases *all);
 extern void pv_queue_describe(const PvQueues *queues,
 							  const PvDatabaseQueue *queue,
 							  PvDatabase *database);
-
-/* Tables. */
 extern PvEnqueueResult pv_queue_request(PvQueues *queues, const PvItem *item);
 extern PvWithdrawn pv_queue_withdraw(PvQueues *queues, Oid database, Oid relid,
 									 bool wraparound_too, PvWorkerSlot **slot);
 extern int	pv_queue_copy_some(const PvQueues *queues, Oid database,
 							   int *place, PvItem *items);
-
-/* Workers. */
-extern int	pv_queue_count_workers(const PvQueues *queues, int *nlarge);
 extern bool pv_queue_has_large_place(const PvQueues *queues);
 extern PvWorkerSlot *pv_queue_add_worker(PvQueues *queues, Oid database,
 										 bool to_scan, bool large);
@@ -355,8 +338,6 @@ extern void pv_queue_finish(PvQueues *queues, PvWorkerSlot *slot, uint8 done,
 							PvWaitReason reason, TransactionId horizon);
 extern bool pv_queue_should_leave(const PvQueues *queues,
 								  const PvWorkerSlot *slot);
-
-/* Database scans, by a worker. */
 extern bool pv_queue_begin_scan(PvQueues *queues, PvWorkerSlot *slot);
 extern bool pv_queue_offer(PvQueues *queues, PvWorkerSlot *slot,
 						   const PvItem *item);
@@ -364,11 +345,7 @@ extern bool pv_queue_remove_unseen(PvQueues *queues, PvDatabaseQueue *queue);
 extern bool pv_queue_end_scan(PvQueues *queues, PvWorkerSlot *slot,
 							  bool complete, bool nothing, int64 used);
 
-/* ----------------------------------------------------------------
- *		Databases, and one entry (sched/entries.c)
- * ----------------------------------------------------------------
- */
-
+/* sched/entries.c: databases, and one entry, under the lock as well */
 extern void pv_queue_init(PvQueueShared *shared);
 extern PvDatabaseQueue *pv_queue_find(const PvQueues *queues, Oid database);
 extern PvDatabaseQueue *pv_queue_make(PvQueues *queues, Oid database);
@@ -394,11 +371,7 @@ extern void pv_entry_remove(PvQueues *queues, PvQueueEntry *entry);
 extern PvQueueEntry *pv_entry_add(PvQueues *queues, PvDatabaseQueue *queue,
 								  const PvItem *item);
 
-/* ----------------------------------------------------------------
- *		The lock and the processes (sched/queue_shmem.c)
- * ----------------------------------------------------------------
- */
-
+/* sched/queue_shmem.c: the lock and the processes */
 extern Size pv_queue_shmem_size(void);
 extern void pv_queue_shmem_startup(LWLock *its_lock);
 
@@ -414,8 +387,7 @@ extern void pv_queue_wake_launcher(void);
 extern PvWorkerSlot *pv_queue_attach(int slot, uint32 token);
 extern void pv_queue_set_connected(void);
 extern void pv_queue_set_pages(double pages, bool by_owner);
-extern void pv_queue_begin_owner(BlockNumber pages, bool analyze);
-extern void pv_queue_end_owner(void);
+extern void pv_queue_set_for_owner(bool begins, BlockNumber pages);
 extern void pv_queue_forget_cancel(void);
 extern bool pv_queue_cancel(const PvQueues *queues, PvWorkerSlot *slot);
 

@@ -19,7 +19,6 @@
 #include "miscadmin.h"
 #include "postmaster/autovacuum.h"
 #include "storage/ipc.h"
-#include "storage/latch.h"
 #include "storage/proc.h"
 #include "storage/shmem.h"
 #include "utils/timestamp.h"
@@ -94,7 +93,7 @@ pv_queue_shmem_startup(LWLock *its_lock)
 void
 pv_sched_count(PvCount what)
 {
-	pv_queue_count(&queues, what);
+	pg_atomic_fetch_add_u64(&queues.shared->counts[what], 1);
 }
 
 uint64
@@ -103,10 +102,7 @@ pv_sched_counted(PvCount what)
 	return pg_atomic_read_u64(&queues.shared->counts[what]);
 }
 
-/*
- * Acquire the lock, and return the queue as it is now.  The moment and the
- * settings are those of this call.
- */
+/* Acquire the lock.  Return the queue, with this moment and the settings. */
 PvQueues *
 pv_queue_lock(LWLockMode mode)
 {
@@ -151,10 +147,9 @@ compare_keys(const void *a, const void *b)
 
 /*
  * Copy the items of one database, or of all databases if the OID is invalid,
- * into a new array, and return their number.  The lock is released again and
- * again, so each item is as it was at some moment during the call.  A table
- * that has left the queue and come again meanwhile may be there twice at
- * first.
+ * into a new array, and return their number.  The lock is released now and
+ * then, so each item is as it was at some moment during the call.  One that
+ * has left the queue and come again meanwhile may be there twice at first.
  */
 int
 pv_queue_copy(Oid database, PvItem **items)
@@ -236,9 +231,8 @@ worker_exit(int code, Datum arg)
 
 /*
  * Attach this process as the worker in that slot, before it connects to the
- * database.  So it leaves the slot after its transaction has released all
- * locks.  Return NULL if the slot was given away.  Only this process changes
- * what the slot says of its table.
+ * database, so that it leaves the slot after its transaction has released all
+ * locks.  Return NULL if the slot was given away.
  */
 PvWorkerSlot *
 pv_queue_attach(int slot, uint32 token)
@@ -272,8 +266,8 @@ pv_queue_set_connected(void)
 }
 
 /*
- * The table of this worker has so many pages, indexes included; functions of
- * its owner may run at any time, or not.
+ * Note the pages of this worker's table, indexes included, and whether
+ * functions of its owner may run at any time.
  */
 void
 pv_queue_set_pages(double pages, bool by_owner)
@@ -285,42 +279,33 @@ pv_queue_set_pages(double pages, bool by_owner)
 }
 
 /*
- * Functions of the owner of a table of this size may run from now on, and may
- * take long.  So this worker does not count as one at a large table any more.
+ * Functions of the owner of a table of this size may run from now on, or not
+ * any more.  They may take long, so this worker does not count as one at a
+ * large table then.
  */
 void
-pv_queue_begin_owner(BlockNumber pages, bool analyze)
+pv_queue_set_for_owner(bool begins, BlockNumber pages)
 {
 	(void) pv_queue_lock(LW_EXCLUSIVE);
 	my_slot->for_owner = (PvStage)
 	{
-		queues.now, pages, analyze, 0
+		begins ? queues.now : PV_NEVER, pages, 0
 	};
-	my_slot->large = false;
-	pv_queue_unlock();
-}
-
-void
-pv_queue_end_owner(void)
-{
-	(void) pv_queue_lock(LW_EXCLUSIVE);
-	my_slot->for_owner.since = PV_NEVER;
+	my_slot->large &= !begins;
 	pv_queue_unlock();
 }
 
 /*
- * This worker has left its table, or has ended its scan: a cancel that is
- * still to arrive was for that, and must not hit another table.  The lock has
- * been released.
+ * This worker has left its table, or has ended its scan, and has released the
+ * lock: a cancel that is still to arrive must not hit another table.
  *
  * A process that cancels a table sends SIGINT while it holds the lock and sees
- * there that the worker is at this table.  The worker has left it with the
- * lock held.  So for each such signal kill() had returned when the worker got
- * the lock, and no other comes before the worker takes another table, under
- * the lock again.  kill() leaves the signal pending, which the kernel may
- * deliver a moment later; but a pending signal that is not blocked is
- * delivered before sigprocmask() returns (POSIX), so its handler has set the
- * flag that is cleared here.  Nothing acts on the flag in between.
+ * that the worker is at this table.  The worker has left it with the lock
+ * held.  So kill() had returned when the worker got the lock, and no other
+ * signal comes before the worker takes another table, under the lock again.
+ * The kernel may deliver the signal a moment later; but a pending signal that
+ * is not blocked is delivered before sigprocmask() returns (POSIX), so its
+ * handler has set the flag that is cleared here.  Nothing acts on it between.
  */
 void
 pv_queue_forget_cancel(void)
@@ -330,11 +315,10 @@ pv_queue_forget_cancel(void)
 }
 
 /*
- * Cancel what a worker does.  A function of the table's owner may catch the
- * error and go on, so the launcher is woken, which ends the process if it is
- * still there after a while.  Return false if the process has just died,
- * which restarts the server.  The caller holds the lock exclusively, see
- * pv_queue_forget_cancel().
+ * Cancel what a worker does, see pv_queue_forget_cancel(); the caller holds
+ * the lock exclusively.  A function of the table's owner may catch the error,
+ * so wake the launcher, which ends the process if it is still there after a
+ * while.  Return false if the process has died, which restarts the server.
  */
 bool
 pv_queue_cancel(const PvQueues *q, PvWorkerSlot *slot)

@@ -14,18 +14,15 @@
  * ends them.
  *
  * Tables are vacuumed through the relation_vacuum slot of heap's table access
- * method, where VACUUM commands arrive as well (entry/dispatch.c), and not by
- * core's vacuum(): that forgets what is left to be slept off, takes the limits
- * of vacuum_cost_*, and on PG 15 reads all of pg_class each time to compute
- * pg_database.datfrozenxid.  The guard (base/guard.c), which holds for the
- * whole process, replaces its protection against being entered twice.
- * open_table() replaces the checks that vacuum_rel() makes.
+ * method (entry/dispatch.c), and not by core's vacuum(): that forgets what is
+ * left to be slept off, takes the limits of vacuum_cost_*, and on PG 15 reads
+ * all of pg_class each time to compute pg_database.datfrozenxid.  The guard
+ * (base/guard.c), which holds for the whole process, replaces its protection
+ * against being entered twice, and open_table() the checks of vacuum_rel().
  *
- * All is done in PortalContext, the memory for one table, where core's ANALYZE
- * looks for it.
- *
- * A scheduler worker acts as the bootstrap superuser, and as the table's owner
- * where the owner's code may run, as VACUUM does.
+ * All is done in PortalContext, where core's ANALYZE looks for its memory: as
+ * the bootstrap superuser, and as the table's owner where the owner's code may
+ * run.
  *
  * Core: postmaster/autovacuum.c, do_autovacuum; commands/vacuum.c, vacuum,
  * vacuum_rel.
@@ -42,7 +39,6 @@
 #include "access/xact.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
-#include "commands/vacuum.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"
@@ -87,22 +83,11 @@ static bool freeze_at_once;
 static BufferAccessStrategy ring = NULL;
 
 /* The name of this worker's database, which does not change meanwhile */
-static NameData database;
-
-/* The engine comes to functions of the owner, or has run them. */
-static void
-owner_hook(bool begins, BlockNumber pages)
-{
-	if (begins)
-		pv_queue_begin_owner(pages, false);
-	else
-		pv_queue_end_owner();
-}
+NameData	pv_table_database;
 
 /*
- * To be called once, when the worker starts.  In a template or a database that
- * does not allow connections, everything is frozen at once, and then never
- * again.
+ * Prepare a worker when it starts.  In a template or a database that does not
+ * allow connections, everything is frozen at once, and then never again.
  *
  * Core: postmaster/autovacuum.c, do_autovacuum.
  */
@@ -114,7 +99,7 @@ pv_table_init(void)
 
 	MemoryContextSwitchTo(TopMemoryContext);
 	ring = pv_vacuum_strategy();
-	pv_owner_hook = owner_hook;
+	pv_owner_hook = pv_queue_set_for_owner;
 
 	StartTransactionCommand();
 	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(MyDatabaseId));
@@ -122,25 +107,18 @@ pv_table_init(void)
 		elog(ERROR, "cache lookup failed for database %u", MyDatabaseId);
 	form = (Form_pg_database) GETSTRUCT(tuple);
 	freeze_at_once = form->datistemplate || !form->datallowconn;
-	database = form->datname;
+	pv_table_database = form->datname;
 	ereport(DEBUG1,
 			(errmsg_internal("parvacuum: processing database \"%s\"",
-							 NameStr(database))));
+							 NameStr(pv_table_database))));
 	ReleaseSysCache(tuple);
 	CommitTransactionCommand();
 }
 
-const char *
-pv_table_database(void)
-{
-	return NameStr(database);
-}
-
 /*
- * Limit how long this process waits for a lock from now on, in milliseconds.
- * It does not wait for the table itself.  But a table's owner can lock its
- * indexes, or the row of a database in pg_database, and could keep all workers
- * waiting.
+ * Limit how long this process waits for a lock from now on, in milliseconds: a
+ * table's owner can lock its indexes, or the row of a database in pg_database,
+ * and could keep all workers waiting.
  */
 void
 pv_table_limit_lock_waits(int ms)
@@ -157,11 +135,9 @@ pv_table_limit_lock_waits(int ms)
  * Is the relation still what was queued?  The caller has locked it.  On PG 15
  * a rule _RETURN can have made a view of it under the same OID, which has no
  * access method.  The OID of a dropped table can have been given to any other
- * relation.
+ * relation.  parvacuum_enqueue() has checked its caller's rights.
  *
- * Core: vacuum_rel and analyze_rel of commands/ check this after they have
- * locked the relation, and the rights of the caller.  We are a superuser, as an
- * autovacuum worker is, and parvacuum_enqueue() has checked its caller's rights.
+ * Core: commands/vacuum.c, vacuum_rel; commands/analyze.c, analyze_rel.
  */
 static bool
 is_as_queued(Relation rel, const PvItem *item)
@@ -192,8 +168,8 @@ note_skipped(const PvTableWork *work, bool vacuumed)
 		ereport(LOG,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 vacuumed ?
-				 errmsg("parvacuum's scheduler skipped analyze of table \"%s.%s\"", NameStr(database), name) :
-				 errmsg("parvacuum's scheduler skipped table \"%s.%s\"", NameStr(database), name),
+				 errmsg("parvacuum's scheduler skipped analyze of table \"%s.%s\"", NameStr(pv_table_database), name) :
+				 errmsg("parvacuum's scheduler skipped table \"%s.%s\"", NameStr(pv_table_database), name),
 				 errdetail("Another session has locked it.")));
 }
 
@@ -202,10 +178,9 @@ note_skipped(const PvTableWork *work, bool vacuumed)
  * only for the ANALYZE after it.  Return NULL if another session has locked
  * it, so that it waits, or if it no longer exists or is not what was queued.
  *
- * A scheduler worker does not wait for the lock, not even if the table is
- * old.  There will be another database scan, and a few locked tables would
- * make all others wait.  Core's forced autovacuum, which begins when the table
- * is a tenth older, does wait.
+ * Not even an old table's lock is waited for: a few locked tables would make
+ * all others wait.  Core's forced autovacuum, which begins when the table is a
+ * tenth older, does wait.
  *
  * RelationIdGetRelation() returns NULL for a relation that does not exist,
  * which cannot change while the lock is held.  try_relation_open() would look
@@ -228,21 +203,17 @@ open_table(PvTableWork *work, bool vacuumed)
 		return NULL;
 	}
 	rel = RelationIdGetRelation(item->key.relid);
-	if (!RelationIsValid(rel))
-		return NULL;
-	if (!is_as_queued(rel, item))
+	if (RelationIsValid(rel) && !is_as_queued(rel, item))
 	{
 		RelationClose(rel);
 		return NULL;
 	}
-	pgstat_init_relation(rel);
+	if (RelationIsValid(rel))
+		pgstat_init_relation(rel);
 	return rel;
 }
 
-/*
- * Return an age to freeze by: the table's own, unless that is negative, or the
- * setting's.
- */
+/* Return an age to freeze by: the table's own, or the setting. */
 static int
 freeze_age(int own, int setting)
 {
@@ -279,19 +250,12 @@ choose_params(PvTableWork *work, Relation rel)
 							pv_own_log_min_duration(own, true));
 	params->truncate = VACOPTVALUE_AUTO;
 
-	/*
-	 * no workers if core's engine does it, as in autovacuum; ours decides
-	 * itself
-	 */
-	params->nworkers = -1;
+	params->nworkers = -1;		/* for core's engine, as in autovacuum */
 	params->index_cleanup = VACOPTVALUE_UNSPECIFIED;
 	pv_plan_reloptions(rel, params);
 }
 
-/*
- * Choose the budget.  A table with cost limits of its own does not use the
- * scheduler's balance.
- */
+/* A table with cost limits of its own does not use the scheduler's balance. */
 static void
 choose_budget(const PvTableWork *work)
 {
@@ -302,22 +266,21 @@ choose_budget(const PvTableWork *work)
 }
 
 /*
- * Show in pg_stat_activity what is done with the table, in the words of an
- * autovacuum worker, by which others know a vacuum.
+ * Show in pg_stat_activity what is done with the table, as autovacuum does.
  * Core: postmaster/autovacuum.c, autovac_report_activity.
  */
 static void
 show_activity(const PvTableWork *work)
 {
 	const PvScore *score = &work->item.score;
-	char		activity[2 * NAMEDATALEN + 80];
 
-	snprintf(activity, sizeof(activity), "autovacuum:%s%s %s (parvacuum)%s",
-			 score->vacuum ? " VACUUM" : score->sweep ? " SWEEP" : "",
-			 score->analyze ? " ANALYZE" : "",
-			 work->name,
-			 score->wraparound ? " (to prevent wraparound)" : "");
-	pgstat_report_activity(STATE_RUNNING, activity);
+	pgstat_report_activity(STATE_RUNNING,
+						   psprintf("autovacuum:%s%s %s (parvacuum)%s",
+									score->vacuum ? " VACUUM" :
+									score->sweep ? " SWEEP" : "",
+									score->analyze ? " ANALYZE" : "",
+									work->name, score->wraparound ?
+									" (to prevent wraparound)" : ""));
 }
 
 /*
@@ -364,36 +327,17 @@ recheck_need(PvTableWork *work, Relation rel)
 	work->name = psprintf("%s.%s",
 						  get_namespace_name(RelationGetNamespace(rel)),
 						  RelationGetRelationName(rel));
-	work->full_name = psprintf("%s.%s", NameStr(database), work->name);
+	work->full_name = psprintf("%s.%s", NameStr(pv_table_database),
+							   work->name);
 	return score->vacuum || score->analyze || score->sweep;
 }
 
 /*
- * Return the pages of an index.  Set *runs_functions if its cleanup may run
- * functions of the owner.  An index that is locked counts as one without pages
- * that may run them: a sweep does without it, and a vacuum waits for it later,
- * as long as its deadline allows.  The caller has locked the table.
- */
-static BlockNumber
-index_pages(Oid index, bool *runs_functions)
-{
-	Relation	indrel = pv_open_unlocked(index, AccessShareLock);
-	BlockNumber pages;
-
-	*runs_functions = true;
-	if (indrel == NULL)
-		return 0;
-	pages = RelationGetNumberOfBlocks(indrel);
-	*runs_functions = pv_index_cleanup_must_wait(indrel);
-	index_close(indrel, AccessShareLock);
-	return pages;
-}
-
-/*
- * Set the size by which this worker may be at the table, which is open.  If
- * that is large, it has more time from now on also for locks.  Core's code
- * does not tell when it comes to functions of the owner, so the table has no
- * place for a large one if there may be any.
+ * Set the size by which this worker may be at the table, which is open, also
+ * waiting for locks.  Core's code does not tell when it comes to functions of
+ * the owner, so the table has no place for a large one if the cleanup of an
+ * index may run any.  An index that is locked counts as one without pages that
+ * may.
  */
 static void
 set_size(Relation rel, bool by_core)
@@ -405,10 +349,14 @@ set_size(Relation rel, bool by_core)
 
 	foreach(lc, RelationGetIndexList(rel))
 	{
-		bool		runs_functions;
+		Relation	indrel = pv_open_unlocked(lfirst_oid(lc), AccessShareLock);
 
-		pages += index_pages(lfirst_oid(lc), &runs_functions);
-		by_owner |= by_core && runs_functions;
+		by_owner |= by_core &&
+			(indrel == NULL || pv_index_cleanup_must_wait(indrel));
+		if (indrel == NULL)
+			continue;
+		pages += RelationGetNumberOfBlocks(indrel);
+		index_close(indrel, AccessShareLock);
 	}
 	pv_queue_set_pages(pages, by_owner);
 	if (own_pages >= PV_LARGE_PAGES)
@@ -448,6 +396,47 @@ vacuum_table(PvTableWork *work, Relation rel)
 		work->put_back = true;
 }
 
+/*
+ * Analyze the table, or sweep its B-trees.  Add that to the history, also if
+ * it fails, and log it if it has taken long.  The guard protects analyze_rel()
+ * from being entered twice, as vacuum() does in core.
+ */
+static void
+do_recorded(PvTableWork *work, Relation rel, bool analyze)
+{
+	PvResult	used = {.relid = RelationGetRelid(rel),.by_engine = !analyze};
+	VacuumParams params = {.options = VACOPT_ANALYZE};
+	int			min_duration = pv_own_log_min_duration(&work->own, analyze);
+	StringInfoData text;
+	PvUsageStart usage;
+
+	initStringInfo(&text);
+	pv_usage_start(&usage, min_duration >= 0);
+	pv_history_begin(rel, analyze ? PV_WORK_ANALYZE : PV_WORK_SWEEP,
+					 PV_STARTED_BY_SCHEDULER, false, &used);
+	PG_TRY();
+	{
+		if (analyze)
+			analyze_rel(used.relid, NULL, &params, NIL, false, ring);
+		else
+			pv_sweep_table(rel, work, &text);
+		pv_usage_since(&usage, &used);
+		pv_history_done();
+	}
+	PG_CATCH();
+	{
+		pv_history_failed();
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	if (min_duration >= 0 && used.elapsed_usecs / 1000 >= min_duration)
+		ereport(LOG,
+				(errmsg_internal("automatic %s of table \"%s\"\n%s%s",
+								 analyze ? "analyze" : "sweep",
+								 work->full_name, text.data,
+								 pv_usage_text(&usage))));
+}
+
 /* Sweep the B-trees of the table, which is locked and open. */
 static void
 sweep_table(PvTableWork *work, Relation rel)
@@ -457,7 +446,7 @@ sweep_table(PvTableWork *work, Relation rel)
 	set_size(rel, false);
 	choose_budget(work);
 	pv_become_owner(rel->rd_rel->relowner, &own);
-	pv_sweep_table(rel, work);
+	do_recorded(work, rel, false);
 	pv_become_oneself(&own);
 
 	pv_cost_open_balance();
@@ -492,22 +481,8 @@ horizon_is_in_the_way(PvTableWork *work, Relation rel)
 }
 
 /*
- * Commit a vacuum.  One with an XID has locked the table against readers, to
- * truncate it, and a standby keeps that lock until it has replayed the commit
- * record, so that is flushed.
- */
-static void
-commit_vacuum(void)
-{
-	if (TransactionIdIsValid(GetTopTransactionIdIfAny()))
-		ForceSyncCommit();
-	CommitTransactionCommand();
-}
-
-/*
  * The table is done, or cannot be done now, or is to be put back; see
- * pv_queue_finish().  If it has left the worker before an error came, it is
- * left alone.
+ * pv_queue_finish().  It may have left the worker before an error came.
  */
 void
 pv_table_finish(const PvTableWork *work)
@@ -564,6 +539,10 @@ may_begin(PvTableWork *work, Relation rel)
  * The first transaction: check what the table needs, and vacuum it or sweep
  * its B-trees.  Return whether ANALYZE may follow.  PROC_IN_VACUUM is set
  * before there is a snapshot, as in core's vacuum_rel().
+ *
+ * A vacuum with an XID has locked the table against readers, to truncate it,
+ * and a standby keeps that lock until it has replayed the commit record, so
+ * that is flushed.
  */
 static bool
 recheck_and_vacuum(PvTableWork *work)
@@ -600,51 +579,27 @@ recheck_and_vacuum(PvTableWork *work)
 	if (rel != NULL)
 		relation_close(rel, NoLock);
 	PopActiveSnapshot();
-	commit_vacuum();
+	if (TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		ForceSyncCommit();
+	CommitTransactionCommand();
 	pv_failures_end(begins && (score->vacuum || score->sweep) ?
 					PV_ATTEMPT_DONE : PV_ATTEMPT_LEFT);
 	return begins;
 }
 
-/*
- * Analyze the table, which is locked and open.  The guard protects
- * analyze_rel() from being entered twice, as vacuum() does in core.
- *
- * Core: commands/vacuum.c, vacuum.
- */
+/* Analyze the table, which is locked and open. */
 static void
 analyze_table(PvTableWork *work, Relation rel)
 {
 	PvFormerUser own;
-	VacuumParams params = {.options = VACOPT_ANALYZE};
-	PvUsageStart usage;
-	PvResult	used = {0};
-	int			min_duration = pv_own_log_min_duration(&work->own, true);
 
 	set_size(rel, false);
-	pv_queue_begin_owner(RelationGetNumberOfBlocks(rel), true);
+	pv_queue_set_for_owner(true, Min(RelationGetNumberOfBlocks(rel),
+									 PV_MOST_SAMPLED));
 	choose_budget(work);
 	pv_cost_flush();
-	pv_usage_start(&usage, min_duration >= 0);
-	pv_history_begin(rel, PV_WORK_ANALYZE, PV_STARTED_BY_SCHEDULER, false,
-					 &used);
-	PG_TRY();
-	{
-		analyze_rel(work->item.key.relid, NULL, &params, NIL, false, ring);
-		pv_usage_since(&usage, &used);
-		pv_history_done();
-	}
-	PG_CATCH();
-	{
-		pv_history_failed();
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
-	if (min_duration >= 0 && used.elapsed_usecs / 1000 >= min_duration)
-		ereport(LOG,
-				(errmsg_internal("automatic analyze of table \"%s\"\n%s",
-								 work->full_name, pv_usage_text(&usage))));
-	pv_queue_end_owner();
+	do_recorded(work, rel, true);
+	pv_queue_set_for_owner(false, 0);
 	/* as the ANALYZE of an autovacuum worker does, which this is not */
 	if ((work->done & PV_DONE_VACUUM) == 0)
 	{

@@ -36,13 +36,15 @@ typedef struct PvTableWork
 	char	   *full_name;		/* with database and schema, for the log */
 } PvTableWork;
 
+extern NameData pv_table_database;
+
 extern void pv_table_init(void);
-extern const char *pv_table_database(void);
 extern void pv_table_limit_lock_waits(int ms);
 extern void pv_table_do(PvTableWork *work);
 extern void pv_table_finish(const PvTableWork *work);
 
 /* sched/sweep_table.c */
-extern void pv_sweep_table(Relation rel, const PvTableWork *work);
+extern void pv_sweep_table(Relation rel, const PvTableWork *work,
+						   StringInfo text);
 
 #endif							/* PV_TABLE_H */

@@ -32,12 +32,10 @@
 #include <time.h>
 
 #include "access/xact.h"
-#include "commands/vacuum.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"
 #include "postmaster/interrupt.h"
-#include "storage/ipc.h"
 #include "tcop/tcopprot.h"
 #include "utils/backend_status.h"
 #include "utils/guc.h"
@@ -46,12 +44,9 @@
 #include "base/borrowed.h"
 #include "base/compat.h"
 #include "base/guard.h"
-#include "base/process.h"
-#include "base/settings.h"
 #include "entry/failures.h"
 #include "sched/candidates.h"
 #include "sched/launcher.h"
-#include "sched/queue.h"
 #include "sched/table.h"
 #include "throttle/cost.h"
 
@@ -63,39 +58,16 @@ static PvWorkerSlot *my_slot = NULL;
 
 static emit_log_hook_type prev_emit_log = NULL;
 
-
-/* ----------------------------------------------------------------
- *		Starting
- * ----------------------------------------------------------------
- */
-
-/*
- * Launcher: ask the postmaster for a scheduler worker, for a place in shared
- * memory and a token that the worker shows there.  Return false if there is
- * no free slot for a background worker.
- */
-bool
-pv_sched_start(int worker, uint32 token)
-{
-	BackgroundWorker bgworker;
-
-	pv_process_describe(&bgworker, PV_SCHED_TYPE, "parvacuum_sched_main");
-	bgworker.bgw_main_arg = Int32GetDatum(worker);
-	memcpy(bgworker.bgw_extra, &token, sizeof(token));
-	bgworker.bgw_notify_pid = MyProcPid;	/* also of the slot's release */
-	return RegisterDynamicBackgroundWorker(&bgworker, NULL);
-}
-
 /*
  * Set what must not depend on the settings of roles and databases, and turn
  * off the limits on statements.
  *
  * No commit waits for its WAL, because on a slow disk that would be most of
- * the time.  A crash may lose statistics that ANALYZE has just written; it
- * loses the counts that had asked for them as well.  Until the WAL writer has
- * flushed the commit, within a second by default, no process can set hint bits
- * for XIDs whose status has the same LSN in the commit log.  Sessions set them
- * later, and the engine flushes the WAL (engine/heap_scan.c).
+ * the time.  A crash may lose statistics that ANALYZE has just written, with
+ * the counts that had asked for them.  Until the WAL writer has flushed the
+ * commit, no process can set hint bits for XIDs whose status has the same LSN
+ * in the commit log.  Sessions set them later, and the engine flushes the WAL
+ * (engine/heap_scan.c).
  */
 static void
 fix_settings(void)
@@ -120,10 +92,9 @@ fix_settings(void)
 }
 
 /*
- * Keep a warning of ANALYZE out of the log: that a statistics object cannot
- * be computed, for instance because a column has a statistics target of 0.
- * Core does not raise it in an autovacuum worker, because it would be in the
- * log after each database scan, where the table's owner does not see it.
+ * Keep a warning of ANALYZE out of the log, where the table's owner does not
+ * see it: that a statistics object cannot be computed.  Core does not raise it
+ * in an autovacuum worker.
  *
  * Core: statistics/extended_stats.c, BuildRelationExtStatistics.
  */
@@ -136,12 +107,6 @@ leave_out_statistics_warning(ErrorData *edata)
 	if (prev_emit_log)
 		prev_emit_log(edata);
 }
-
-
-/* ----------------------------------------------------------------
- *		Database scan
- * ----------------------------------------------------------------
- */
 
 /*
  * All tables have been offered, see pv_queue_end_scan().  The lock is released
@@ -159,49 +124,45 @@ end_scan(bool complete, bool nothing, int64 used)
 		queues = pv_queue_lock(LW_EXCLUSIVE);
 	}
 	report = pv_queue_end_scan(queues, my_slot, complete, nothing, used);
+	pv_sched_count(PV_COUNT_SCANS);
+	if (!complete)
+		pv_sched_count(PV_COUNT_QUEUE_FULL);
 	pv_queue_wake_launcher();
 	pv_queue_unlock();
 	pv_queue_forget_cancel();
 	return report;
 }
 
-/*
- * Find the tables that need something, and queue them.  Tables for which
- * there is no room are found again by a later scan.
- */
+/* Find the tables that need something, and queue them. */
 static void
 scan_database(void)
 {
 	clock_t		begun = clock();	/* processor time: waits do not count */
-	PvFound		found;
 	bool		complete = true;
+	bool		nothing;
+	List	   *found;
+	ListCell   *lc;
 
 	pgstat_report_activity(STATE_RUNNING,
 						   "autovacuum: looking for tables (parvacuum)");
 	StartTransactionCommand();
 	MemoryContextSwitchTo(PortalContext);
-	pv_need_scan(&found);
-	for (int i = 0; i < found.n; i++)
+	found = pv_need_scan(&nothing);
+	foreach(lc, found)
 	{
 		complete &= pv_queue_offer(pv_queue_lock(LW_EXCLUSIVE), my_slot,
-								   &found.items[i]);
+								   lfirst(lc));
 		pv_queue_unlock();
 	}
 	CommitTransactionCommand();
-	if (end_scan(complete, found.nothing,
+	if (end_scan(complete, nothing,
 				 (clock() - begun) * USECS_PER_SEC / CLOCKS_PER_SEC))
 		ereport(LOG,
 				(errmsg("parvacuum's queue is full"),
 				 errdetail("%d tables of the database \"%s\" need a vacuum or an analyze.  The database is scanned again when the queue is empty.",
-						   found.n, pv_table_database())));
+						   list_length(found), NameStr(pv_table_database))));
 	MemoryContextReset(PortalContext);
 }
-
-
-/* ----------------------------------------------------------------
- *		Work
- * ----------------------------------------------------------------
- */
 
 /*
  * Log and count an error or a cancel, end the transaction, and make the
@@ -213,12 +174,8 @@ static PvWaitReason
 clean_up_after_error(bool log_locks)
 {
 	int			code = geterrcode();
-	PvWaitReason reason = PV_WAIT_ERROR;
-
-	if (code == ERRCODE_QUERY_CANCELED)
-		reason = PV_WAIT_CANCELED;
-	else if (code == ERRCODE_LOCK_NOT_AVAILABLE)
-		reason = PV_WAIT_LOCK;
+	PvWaitReason reason = code == ERRCODE_QUERY_CANCELED ? PV_WAIT_CANCELED :
+		code == ERRCODE_LOCK_NOT_AVAILABLE ? PV_WAIT_LOCK : PV_WAIT_ERROR;
 
 	if (reason != PV_WAIT_LOCK || log_locks)
 		EmitErrorReport();
@@ -264,11 +221,10 @@ recover(PvTableWork *work)
 }
 
 /*
- * Store in pg_database how old the oldest table is, when this worker leaves and
- * anything was vacuumed, or the database was scanned.  As this reads all of
- * pg_class, a database that always has tables queued gets it once in a naptime.
- * If it fails or is canceled, or another session has locked the database's row,
- * a later worker does it.
+ * When this worker leaves and anything was vacuumed, or the database was
+ * scanned: store in pg_database how old the oldest table is.  As this reads
+ * all of pg_class, a database that always has tables queued gets it once in a
+ * naptime.  If it fails, a later worker does it.
  *
  * Core: postmaster/autovacuum.c, do_autovacuum.
  */
@@ -352,15 +308,7 @@ next_step(void)
 	return true;
 }
 
-
-/* ----------------------------------------------------------------
- *		The worker
- * ----------------------------------------------------------------
- */
-
-/*
- * Give core's code in this process as much memory as in an autovacuum worker.
- */
+/* Give core's code here as much memory as in an autovacuum worker. */
 static void
 choose_work_mem(void)
 {
@@ -387,6 +335,7 @@ sleep_on(void)
 	return slept;
 }
 
+/* Apply the settings, if they were changed. */
 static void
 apply_reload(void)
 {

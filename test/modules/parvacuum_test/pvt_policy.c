@@ -220,12 +220,13 @@ parvacuum_test_longest(PG_FUNCTION_ARGS)
 	int64		least = PG_GETARG_INT32(3) * USECS_PER_SEC;
 	Datum		values[3];
 
-	values[0] = Float8GetDatum(pv_longest_at_table(pages, rate, nworkers,
-												   least) / USECS_PER_SEC);
-	for (int analyze = 0; analyze <= 1; analyze++)
-		values[1 + analyze] =
-			Float8GetDatum(pv_longest_for_owner(pages, analyze, rate, nworkers,
-												least) / USECS_PER_SEC);
+	values[0] = Float8GetDatum(pv_longest(pages, false, rate, nworkers,
+										  least) / USECS_PER_SEC);
+	values[1] = Float8GetDatum(pv_longest(pages, true, rate, nworkers,
+										  least) / USECS_PER_SEC);
+	values[2] = Float8GetDatum(pv_longest(Min(pages, PV_MOST_SAMPLED), true,
+										  rate, nworkers, least) /
+							   USECS_PER_SEC);
 	return row_of(fcinfo, values);
 }
 
