@@ -101,7 +101,6 @@ OBJS = \
 	src/sql/cluster.o \
 	src/sql/enqueue.o \
 	src/sql/history_views.o \
-	src/sql/kept_view.o \
 	src/sql/monitor.o \
 	src/sql/plan_function.o \
 	src/sql/progress_view.o \

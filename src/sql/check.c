@@ -55,8 +55,8 @@ PG_FUNCTION_INFO_V1(parvacuum_check);
 #define SMALL_RING_KB			2048
 
 /* How long a transaction may hold back the horizon without being mentioned */
-#define LONG_HOLD_MS			(60 * 60 * 1000)
-#define TOO_LONG_HOLD_MS		(24 * 60 * 60 * 1000)
+#define LONG_HOLD				USECS_PER_HOUR
+#define TOO_LONG_HOLD			USECS_PER_DAY
 
 /* Return the name of a relation with its schema, quoted where necessary. */
 char *
@@ -69,24 +69,16 @@ pv_qualified_name(Form_pg_class form)
 }
 
 /*
- * Add a row about a relation, or without one about the server.  Return it, until
- * another one is added.  The strings are not copied.
+ * Add a row about a relation, or without one about the server, and return it.
+ * The strings are not copied.
  */
 PvAdvice *
-pv_advise(PvAdviceList *list, Form_pg_class form, PvSeverity severity,
+pv_advise(List **rows, Form_pg_class form, PvSeverity severity,
 		  const char *name, const char *setting, const char *reason,
 		  const char *evidence, const char *advice)
 {
-	PvAdvice   *row;
+	PvAdvice   *row = palloc(sizeof(PvAdvice));
 
-	if (list->n == list->room)
-	{
-		list->room = Max(2 * list->room, 64);
-		list->rows = list->rows == NULL ?
-			palloc(list->room * sizeof(PvAdvice)) :
-			repalloc_huge(list->rows, list->room * sizeof(PvAdvice));
-	}
-	row = &list->rows[list->n++];
 	row->severity = severity;
 	row->name = name;
 	row->subject = form == NULL ? "server" : pv_qualified_name(form);
@@ -95,14 +87,9 @@ pv_advise(PvAdviceList *list, Form_pg_class form, PvSeverity severity,
 	row->reason = reason;
 	row->evidence = evidence;
 	row->advice = advice;
+	*rows = lappend(*rows, row);
 	return row;
 }
-
-
-/* ----------------------------------------------------------------
- *		The library and the server
- * ----------------------------------------------------------------
- */
 
 /* Return the list of preloaded libraries, for those who may see it. */
 static const char *
@@ -120,11 +107,11 @@ preloaded_libraries(void)
  * that nothing of its own can be checked.
  */
 static bool
-check_preload(PvAdviceList *list)
+check_preload(List **rows)
 {
 	if (!pv_shmem_attached())
 	{
-		pv_advise(list, NULL, PV_CRITICAL, "preload",
+		pv_advise(rows, NULL, PV_CRITICAL, "preload",
 				  "shared_preload_libraries",
 				  "parvacuum is not preloaded, so PostgreSQL's own VACUUM vacuums all tables.",
 				  preloaded_libraries(),
@@ -134,18 +121,18 @@ check_preload(PvAdviceList *list)
 		return false;
 	}
 	if (!pv_slot_is_ours())
-		pv_advise(list, NULL, PV_CRITICAL, "engine", NULL, pv_slot_problem(),
+		pv_advise(rows, NULL, PV_CRITICAL, "engine", NULL, pv_slot_problem(),
 				  psprintf("PostgreSQL %s",
 						   GetConfigOption("server_version", false, false)),
 				  "See the WARNING in the server log from the last server start.");
 	else if (!pv_slot_is_first())
-		pv_advise(list, NULL, PV_WARNING, "preload_order",
+		pv_advise(rows, NULL, PV_WARNING, "preload_order",
 				  "shared_preload_libraries",
 				  "A library that is preloaded after parvacuum has taken over the vacuum of heap tables, and may not pass it on.",
 				  preloaded_libraries(),
 				  "Put parvacuum at the end of shared_preload_libraries and restart the server.");
 	if (!pv_guc_engine)
-		pv_advise(list, NULL, PV_WARNING, "engine", "parvacuum.engine",
+		pv_advise(rows, NULL, PV_WARNING, "engine", "parvacuum.engine",
 				  "The engine is switched off, so PostgreSQL's own VACUUM vacuums all tables.",
 				  "parvacuum.engine = off", "Set parvacuum.engine to on and reload.");
 	return true;
@@ -153,13 +140,13 @@ check_preload(PvAdviceList *list)
 
 /* Is the server older than the release that this library was built for? */
 static void
-check_minor(PvAdviceList *list)
+check_minor(List **rows)
 {
 	int			running = atoi(GetConfigOption("server_version_num", false,
 											   false));
 
 	if (running < PV_BUILT_FOR)
-		pv_advise(list, NULL, PV_WARNING, "old_minor", NULL,
+		pv_advise(rows, NULL, PV_WARNING, "old_minor", NULL,
 				  "The server is an older minor release than the one that parvacuum was compiled for, and misses corrections.",
 				  psprintf("the server is %d, parvacuum was compiled for %d",
 						   running, PV_BUILT_FOR),
@@ -168,12 +155,12 @@ check_minor(PvAdviceList *list)
 
 /* Do the library, its file and the extensions of this database differ? */
 static void
-check_versions(PvAdviceList *list)
+check_versions(List **rows)
 {
 	const char *evidence;
 
 	if (pv_library_replaced(&evidence))
-		pv_advise(list, NULL, PV_ADVICE, "library_file", NULL,
+		pv_advise(rows, NULL, PV_ADVICE, "library_file", NULL,
 				  "The file of the library was replaced, and the server goes on with the one that it has loaded.",
 				  evidence, "Restart the server.");
 	for (int i = 0; i < PV_NUM_EXTENSIONS; i++)
@@ -186,12 +173,12 @@ check_versions(PvAdviceList *list)
 		evidence = psprintf("extension %s is %s, the library that is loaded is %s",
 							pv_extensions[i], version, PV_VERSION);
 		if (order < 0)
-			pv_advise(list, NULL, PV_ADVICE, "extension_version", NULL,
+			pv_advise(rows, NULL, PV_ADVICE, "extension_version", NULL,
 					  "The extension of this database is older than the library, and lacks what is new.",
 					  evidence,
 					  psprintf("ALTER EXTENSION %s UPDATE", pv_extensions[i]));
 		else
-			pv_advise(list, NULL, PV_WARNING, "extension_version", NULL,
+			pv_advise(rows, NULL, PV_WARNING, "extension_version", NULL,
 					  "The extension of this database is newer than the library, so new columns are NULL, and new functions fail.",
 					  evidence,
 					  psprintf("Install parvacuum %s or later, and restart the server.",
@@ -200,14 +187,14 @@ check_versions(PvAdviceList *list)
 }
 
 static void
-check_worker_processes(PvAdviceList *list)
+check_worker_processes(List **rows)
 {
 	uint64		missed = pv_sched_counted(PV_COUNT_NO_PROCESS);
 	int			wanted = pv_processes_wanted();
 
 	if (max_worker_processes >= wanted)
 		return;
-	pv_advise(list, NULL, missed > 0 ? PV_WARNING : PV_ADVICE,
+	pv_advise(rows, NULL, missed > 0 ? PV_WARNING : PV_ADVICE,
 			  "worker_processes", "max_worker_processes",
 			  "There are fewer places for processes than the settings ask for, so vacuums may get no workers, and runs and the scheduler no process.",
 			  psprintf("max_worker_processes is %d, at least %d are asked for: max_parallel_workers %d, parvacuum.max_runs %d, scheduler %d, launchers; the scheduler found no place " UINT64_FORMAT " times",
@@ -219,27 +206,25 @@ check_worker_processes(PvAdviceList *list)
 
 /* Check settings that only the scheduler follows, without a scheduler. */
 static void
-check_without_scheduler(PvAdviceList *list)
+check_without_scheduler(List **rows)
 {
 	bool		has_window = pv_guc_window != NULL && pv_guc_window[0] != '\0';
+	const char *name = has_window ? "window" : "sweep";
 
 	if (pv_guc_scheduler || (!has_window && !pv_guc_sweep))
 		return;
-	pv_advise(list, NULL, PV_ADVICE, "no_effect", "parvacuum.scheduler",
+	pv_advise(rows, NULL, PV_ADVICE, "no_effect", "parvacuum.scheduler",
 			  "A setting has no effect, because only the scheduler follows it.",
-			  psprintf("parvacuum.%s is set, parvacuum.scheduler is off",
-					   has_window ? "window" : "sweep"),
+			  psprintf("parvacuum.%s is set, parvacuum.scheduler is off", name),
 			  psprintf("Set parvacuum.scheduler to on, or reset parvacuum.%s.",
-					   has_window ? "window" : "sweep"));
+					   name));
 }
 
 /* Is there a background worker of that type? */
 static bool
 is_running(const char *type)
 {
-	int			n = pgstat_fetch_stat_numbackends();
-
-	for (int i = 1; i <= n; i++)
+	for (int i = pgstat_fetch_stat_numbackends(); i > 0; i--)
 	{
 		const PgBackendStatus *status = pv_backend_status(i);
 
@@ -255,38 +240,32 @@ is_running(const char *type)
  * library is not preloaded: there is no scheduler.
  */
 static void
-check_automatic(PvAdviceList *list)
+check_automatic(List **rows)
 {
 	if (RecoveryInProgress())
 		return;
 	if (pv_guc_scheduler && !is_running(PV_LAUNCHER_TYPE))
-		pv_advise(list, NULL, PV_CRITICAL, "scheduler_process",
+		pv_advise(rows, NULL, PV_CRITICAL, "scheduler_process",
 				  "max_worker_processes",
 				  "The scheduler is on, but its launcher is not running.",
 				  psprintf("parvacuum.scheduler = on, max_worker_processes = %d",
 						   max_worker_processes),
 				  "Raise max_worker_processes, restart the server, and see its log.");
 	if (!pgstat_track_counts)
-		pv_advise(list, NULL, PV_CRITICAL, "autovacuum", "track_counts",
+		pv_advise(rows, NULL, PV_CRITICAL, "autovacuum", "track_counts",
 				  "Nobody counts dead rows, so neither autovacuum nor the scheduler knows which table needs a vacuum.",
 				  "track_counts = off", "Set track_counts to on and reload.");
 	else if (!AutoVacuumingActive() && !pv_guc_scheduler)
-		pv_advise(list, NULL, PV_CRITICAL, "autovacuum", "autovacuum",
+		pv_advise(rows, NULL, PV_CRITICAL, "autovacuum", "autovacuum",
 				  "Nothing vacuums tables by itself.",
 				  "autovacuum = off, parvacuum.scheduler = off",
 				  "Set autovacuum or parvacuum.scheduler to on and reload.");
 	else if (!AutoVacuumingActive() && !pv_guc_enabled)
-		pv_advise(list, NULL, PV_WARNING, "autovacuum", "autovacuum",
+		pv_advise(rows, NULL, PV_WARNING, "autovacuum", "autovacuum",
 				  "The scheduler vacuums only system catalogs and tables that opted in, and nothing vacuums the others before they are in danger of wraparound.",
 				  "autovacuum = off, parvacuum.scheduler = on, parvacuum.enabled = off",
 				  "Set autovacuum or parvacuum.enabled to on and reload.");
 }
-
-
-/* ----------------------------------------------------------------
- *		Memory
- * ----------------------------------------------------------------
- */
 
 /*
  * Check dynamic shared memory, which has the dead TIDs of a vacuum with
@@ -294,7 +273,7 @@ check_automatic(PvAdviceList *list)
  * more index scans.
  */
 static void
-check_shared_memory(PvAdviceList *list)
+check_shared_memory(List **rows)
 {
 	uint64		work_mem =
 		(uint64) Max(maintenance_work_mem, autovacuum_work_mem) * 1024;
@@ -307,7 +286,7 @@ check_shared_memory(PvAdviceList *list)
 	total = (uint64) fs.f_blocks * fs.f_frsize;
 	if (total + (uint64) min_dynamic_shared_memory * 1024 * 1024 >= work_mem)
 		return;
-	pv_advise(list, NULL, PV_WARNING, "shared_memory", "maintenance_work_mem",
+	pv_advise(rows, NULL, PV_WARNING, "shared_memory", "maintenance_work_mem",
 			  SHM_FOLDER " is smaller than the memory that one vacuum with workers may use.",
 			  psprintf(SHM_FOLDER " has " UINT64_FORMAT " MB, " UINT64_FORMAT " MB free; maintenance_work_mem or autovacuum_work_mem is " UINT64_FORMAT " MB",
 					   total / (1024 * 1024),
@@ -317,14 +296,14 @@ check_shared_memory(PvAdviceList *list)
 }
 
 static void
-check_ring(PvAdviceList *list)
+check_ring(List **rows)
 {
 	int			most_kb = NBuffers / 8 * (BLCKSZ / 1024);
 	int			ring_kb = Min(pv_guc_buffer_usage_limit, most_kb);
 
 	if (pv_guc_buffer_usage_limit == 0 || ring_kb >= SMALL_RING_KB)
 		return;
-	pv_advise(list, NULL, PV_ADVICE, "ring",
+	pv_advise(rows, NULL, PV_ADVICE, "ring",
 			  most_kb < SMALL_RING_KB ? "shared_buffers" :
 			  "parvacuum.buffer_usage_limit",
 			  "The ring of buffers is so small that a vacuum waits for the WAL to be flushed each time it reuses a buffer.",
@@ -334,28 +313,17 @@ check_ring(PvAdviceList *list)
 			  "Raise parvacuum.buffer_usage_limit, or reset it to 16 MB.");
 }
 
-
-/* ----------------------------------------------------------------
- *		The horizon
- * ----------------------------------------------------------------
- */
-
 /* Return the setting that keeps such a blocker from coming back. */
 static const char *
 setting_for(const PvBlocker *blocker, const PvBlockerDetails *details)
 {
-	switch (blocker->kind)
-	{
-		case PV_BLOCKER_FEEDBACK:
-			return "hot_standby_feedback";
-		case PV_BLOCKER_SLOT_XMIN:
-			return blocker->pid != 0 ? "hot_standby_feedback" : NULL;
-		case PV_BLOCKER_PROCESS:
-			return strcmp(details->kind, "idle in transaction") == 0 ?
-				"idle_in_transaction_session_timeout" : NULL;
-		default:
-			return NULL;
-	}
+	if (blocker->kind == PV_BLOCKER_FEEDBACK ||
+		(blocker->kind == PV_BLOCKER_SLOT_XMIN && blocker->pid != 0))
+		return "hot_standby_feedback";
+	if (blocker->kind == PV_BLOCKER_PROCESS &&
+		strcmp(details->kind, "idle in transaction") == 0)
+		return "idle_in_transaction_session_timeout";
+	return NULL;
 }
 
 /*
@@ -364,7 +332,7 @@ setting_for(const PvBlocker *blocker, const PvBlockerDetails *details)
  * it is, so there is one row about it, not one about each session.
  */
 static void
-check_horizon(PvAdviceList *list)
+check_horizon(List **rows)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	TransactionId next = ReadNextTransactionId();
@@ -377,6 +345,7 @@ check_horizon(PvAdviceList *list)
 		int32		age = pv_blocker_has_cause(&blockers[i], blockers, n) ? 0 :
 			(int32) (next - blockers[i].xmin);
 		PvBlockerDetails details;
+		TimestampTz held_for;
 		StringInfoData who;
 		bool		warn;
 
@@ -384,16 +353,15 @@ check_horizon(PvAdviceList *list)
 		pv_blocker_look_up(&blockers[i], InvalidOid, &details);
 		if (details.gone)
 			continue;
+		held_for = details.since == 0 ? 0 : now - details.since;
 		warn = age > autovacuum_freeze_max_age / 2 ||
-			(details.since != 0 &&
-			 TimestampDifferenceExceeds(details.since, now, TOO_LONG_HOLD_MS));
+			held_for >= TOO_LONG_HOLD;
 		if (!warn && age <= autovacuum_freeze_max_age / 4 &&
-			(details.since == 0 ||
-			 !TimestampDifferenceExceeds(details.since, now, LONG_HOLD_MS)))
+			held_for < LONG_HOLD)
 			continue;
 		initStringInfo(&who);
 		pv_blocker_describe(&who, &blockers[i], &details, now);
-		pv_advise(list, NULL, warn ? PV_WARNING : PV_ADVICE, "horizon",
+		pv_advise(rows, NULL, warn ? PV_WARNING : PV_ADVICE, "horizon",
 				  setting_for(&blockers[i], &details),
 				  "Dead rows cannot be removed and tables cannot be frozen, because something may still see them.",
 				  psprintf("%s; %d transactions old", who.data,
@@ -401,7 +369,7 @@ check_horizon(PvAdviceList *list)
 				  "See the column \"release\" of parvacuum_blockers.");
 	}
 	if (pv_defer_cleanup_age() > 0 && !RecoveryInProgress())
-		pv_advise(list, NULL, PV_ADVICE, "horizon",
+		pv_advise(rows, NULL, PV_ADVICE, "horizon",
 				  "vacuum_defer_cleanup_age",
 				  "All dead rows are kept for longer than needed.",
 				  psprintf("vacuum_defer_cleanup_age = %d",
@@ -410,34 +378,28 @@ check_horizon(PvAdviceList *list)
 }
 
 /* Check all that concerns the server. */
-void
-pv_check_server_settings(PvAdviceList *list)
+static void
+check_server(List **rows)
 {
-	if (check_preload(list))
+	if (check_preload(rows))
 	{
-		check_worker_processes(list);
-		check_without_scheduler(list);
-		check_ring(list);
+		check_worker_processes(rows);
+		check_without_scheduler(rows);
+		check_ring(rows);
 	}
-	check_automatic(list);
-	check_minor(list);
-	check_versions(list);
-	check_shared_memory(list);
-	check_horizon(list);
+	check_automatic(rows);
+	check_minor(rows);
+	check_versions(rows);
+	check_shared_memory(rows);
+	check_horizon(rows);
 }
-
-
-/* ----------------------------------------------------------------
- *		The function
- * ----------------------------------------------------------------
- */
 
 /* Order the rows: the most severe first. */
 static int
-compare_advice(const void *a, const void *b)
+compare_advice(const ListCell *a, const ListCell *b)
 {
-	const PvAdvice *x = a;
-	const PvAdvice *y = b;
+	const PvAdvice *x = lfirst(a);
+	const PvAdvice *y = lfirst(b);
 	int			order;
 
 	if (x->severity != y->severity)
@@ -456,27 +418,27 @@ parvacuum_check(PG_FUNCTION_ARGS)
 		[PV_ADVICE] = "advice",
 	};
 	int			encoding = GetDatabaseEncoding();
-	PvAdviceList list = {0};
+	List	   *rows = NIL;
+	ListCell   *lc;
 
 	InitMaterializedSRF(fcinfo, 0);
 	/* what is running must be what is running now */
 	pgstat_clear_backend_activity_snapshot();
 	if (pv_may_see_all())
-		pv_check_server_settings(&list);
+		check_server(&rows);
 
 	/* nothing can be done about tables on a standby */
 	if (!RecoveryInProgress())
 	{
 		if (pv_may_see_all())
-			pv_check_databases(&list);
-		pv_check_tables(&list);
+			pv_check_databases(&rows);
+		pv_check_tables(&rows);
 	}
-	if (list.n > 1)
-		qsort(list.rows, list.n, sizeof(PvAdvice), compare_advice);
+	list_sort(rows, compare_advice);
 
-	for (int i = 0; i < list.n; i++)
+	foreach(lc, rows)
 	{
-		const PvAdvice *advice = &list.rows[i];
+		const PvAdvice *advice = lfirst(lc);
 		PvRow		row = {0};
 
 		pv_put_text(&row, severities[advice->severity], encoding);

@@ -11,6 +11,7 @@
 #define PV_CHECK_H
 
 #include "catalog/pg_class.h"
+#include "nodes/pg_list.h"
 
 typedef enum PvSeverity
 {
@@ -19,10 +20,7 @@ typedef enum PvSeverity
 	PV_ADVICE					/* it would be better otherwise */
 } PvSeverity;
 
-/*
- * One row.  All strings are allocated in the memory context of the call, or
- * constant.
- */
+/* One row.  The strings live as long as the call. */
 typedef struct PvAdvice
 {
 	PvSeverity	severity;
@@ -35,23 +33,15 @@ typedef struct PvAdvice
 	const char *advice;			/* what to do: a sentence or a statement */
 } PvAdvice;
 
-typedef struct PvAdviceList
-{
-	int			n;
-	int			room;
-	PvAdvice   *rows;
-} PvAdviceList;
-
-extern PvAdvice *pv_advise(PvAdviceList *list, Form_pg_class form,
+extern PvAdvice *pv_advise(List **rows, Form_pg_class form,
 						   PvSeverity severity, const char *name,
 						   const char *setting, const char *reason,
 						   const char *evidence, const char *advice);
 extern char *pv_qualified_name(Form_pg_class form);
-extern void pv_check_server_settings(PvAdviceList *list);
-extern void pv_check_databases(PvAdviceList *list);
+extern void pv_check_databases(List **rows);
 extern const char *pv_wraparound_text(int64 age);
-extern void pv_check_free_space(PvAdviceList *list, Form_pg_class form);
-extern void pv_check_index(PvAdviceList *list, Form_pg_class form);
-extern void pv_check_tables(PvAdviceList *list);
+extern void pv_check_free_space(List **rows, Form_pg_class form);
+extern void pv_check_index(List **rows, Form_pg_class form);
+extern void pv_check_tables(List **rows);
 
 #endif							/* PV_CHECK_H */

@@ -46,36 +46,41 @@
 #define INDEX_PAGE_OVERHEAD		40
 
 /*
- * Return the share of the relation that is free by its free space map, beside
- * what its fillfactor leaves free, and set *pages to its size.  Return -1 if
- * it is locked.
+ * Return the evidence that most of the relation is free by its free space map,
+ * beside what the fillfactor of a table leaves free.  Return NULL if that is
+ * not so, or if it is locked.
  */
-static double
-free_share(Oid relid, bool is_table, BlockNumber *pages)
+static const char *
+mostly_free(Form_pg_class form)
 {
-	Relation	rel;
+	Relation	rel = pv_open_unlocked(form->oid, AccessShareLock);
+	BlockNumber pages;
 	BlockNumber step;
 	double		bytes = 0;
 	double		wanted = 0;
+	double		share;
 	int			n = 0;
 
-	rel = pv_open_unlocked(relid, AccessShareLock);
 	if (rel == NULL)
-		return -1;
-	*pages = RelationGetNumberOfBlocks(rel);
-	step = *pages / SAMPLED_PAGES + 1;
-	for (BlockNumber block = 0; block < *pages; block += step)
+		return NULL;
+	pages = RelationGetNumberOfBlocks(rel);
+	step = pages / SAMPLED_PAGES + 1;
+	for (BlockNumber block = 0; block < pages; block += step)
 	{
 		CHECK_FOR_INTERRUPTS();
 		bytes += GetRecordedFreeSpace(rel, block);
 		n++;
 	}
-	if (is_table)
+	if (form->relkind != RELKIND_INDEX)
 		wanted = (100 - RelationGetFillFactor(rel, HEAP_DEFAULT_FILLFACTOR)) /
 			100.0;
 	relation_close(rel, AccessShareLock);
-	return n == 0 ? 0 :
-		Max(bytes / ((double) n * BLCKSZ) - wanted, 0) / (1 - wanted);
+	if (pages < GROWN_PAGES)
+		return NULL;
+	share = Max(bytes / ((double) n * BLCKSZ) - wanted, 0) / (1 - wanted);
+	return share < 1 - 1 / GROWN_FACTOR ? NULL :
+		psprintf("%u pages, about %.0f %% of them free (an estimate, from the free space map)",
+				 pages, share * 100);
 }
 
 /*
@@ -83,24 +88,21 @@ free_share(Oid relid, bool is_table, BlockNumber *pages)
  * of it is read by each scan.
  */
 void
-pv_check_free_space(PvAdviceList *list, Form_pg_class form)
+pv_check_free_space(List **rows, Form_pg_class form)
 {
-	BlockNumber pages = form->relpages; /* there it has a sign */
-	double		share;
-	const char *name;
+	const char *evidence;
 
-	if (pages < GROWN_PAGES || form->relam != HEAP_TABLE_AM_OID)
+	if ((BlockNumber) form->relpages < GROWN_PAGES ||
+		form->relam != HEAP_TABLE_AM_OID)
 		return;
-	share = free_share(form->oid, true, &pages);
-	if (share < 1 - 1 / GROWN_FACTOR || pages < GROWN_PAGES)
+	evidence = mostly_free(form);
+	if (evidence == NULL)
 		return;
-	name = pv_qualified_name(form);
-	pv_advise(list, form, PV_ADVICE, "free_space", NULL,
+	pv_advise(rows, form, PV_ADVICE, "free_space", NULL,
 			  "Most of the table is free space, which each scan of the table reads.",
-			  psprintf("%u pages, about %.0f %% of them free (an estimate, from the free space map)",
-					   pages, share * 100),
+			  evidence,
 			  psprintf("If there will not be as many rows again, rewrite it: VACUUM (FULL) %s, which locks the table meanwhile.  Vacuum it more often, so that it does not grow.",
-					   name));
+					   pv_qualified_name(form)));
 }
 
 /*
@@ -171,14 +173,12 @@ expected_pages(Form_pg_class form, Form_pg_index index)
 
 /* Is an index much larger than it would be if it were built now? */
 void
-pv_check_index(PvAdviceList *list, Form_pg_class form)
+pv_check_index(List **rows, Form_pg_class form)
 {
 	HeapTuple	tuple;
 	bool		concurrently;
 	double		expected;
-	BlockNumber pages = form->relpages;
-	double		share;
-	const char *name;
+	BlockNumber pages = form->relpages; /* there it has a sign */
 	const char *evidence;
 
 	if (pages < GROWN_PAGES)
@@ -195,19 +195,15 @@ pv_check_index(PvAdviceList *list, Form_pg_class form)
 		evidence = psprintf("%u pages, about %.0f for %.0f entries (an estimate, from the statistics)",
 							pages, expected, form->reltuples);
 	else
-	{
-		share = free_share(form->oid, false, &pages);
-		if (share < 1 - 1 / GROWN_FACTOR || pages < GROWN_PAGES)
-			return;
-		evidence = psprintf("%u pages, about %.0f %% of them free (an estimate, from the free space map)",
-							pages, share * 100);
-	}
-	name = pv_qualified_name(form);
-	pv_advise(list, form, PV_ADVICE, "grown_index", NULL,
+		evidence = mostly_free(form);
+	if (evidence == NULL)
+		return;
+	pv_advise(rows, form, PV_ADVICE, "grown_index", NULL,
 			  "The index is much larger than its entries need, which slows down index scans and vacuums.",
 			  evidence,
 			  psprintf("REINDEX INDEX %s%s%s; to keep it small, vacuum the table more often%s.",
-					   concurrently ? "CONCURRENTLY " : "", name,
+					   concurrently ? "CONCURRENTLY " : "",
+					   pv_qualified_name(form),
 					   concurrently ? "" : ", which locks the table meanwhile",
 					   form->relam == BTREE_AM_OID ?
 					   " or call parvacuum_sweep()" : ""));

@@ -80,34 +80,39 @@ typedef struct Checked
 	AutoVacOpts own;
 	PvTableState state;
 	PvThresholds thresholds;
+	double		due_from;		/* dead rows */
+	PvCounts	counts;
 	PvOptions	options;		/* of the table, or a TOAST table's table */
 	bool		opted_in;
 } Checked;
 
-static bool
-may_see(Form_pg_class form, bool sees_all)
-{
-	return sees_all || has_privs_of_role(GetUserId(), form->relowner);
-}
 
-
-/* ----------------------------------------------------------------
- *		Ages
- * ----------------------------------------------------------------
+/*
+ * Add a row if that age, of transactions or of multixacts, is too great.
+ * Return it, or NULL.
  */
-
-/* Is that age too great, and how much so?  Returns false if it is not. */
-static bool
-age_is_late(int64 age, int64 max_age, int64 failsafe, PvSeverity *severity)
+static PvAdvice *
+check_age(List **rows, Form_pg_class form, bool multixact, int64 age,
+		  int64 max_age, int64 failsafe, const char *column,
+		  const char *reason, const char *advice)
 {
+	const char *setting = multixact ? "autovacuum_multixact_freeze_max_age" :
+		"autovacuum_freeze_max_age";
+
 	if (age <= max_age + (failsafe - max_age) * LATE_SHARE)
-		return false;
-	*severity = age >= failsafe ? PV_CRITICAL : PV_WARNING;
-	return true;
+		return NULL;
+	return pv_advise(rows, form, age >= failsafe ? PV_CRITICAL : PV_WARNING,
+					 "wraparound", setting, reason,
+					 psprintf("%s is " INT64_FORMAT " %s old, %s is " INT64_FORMAT ", the failsafe begins at " INT64_FORMAT "%s",
+							  column, age,
+							  multixact ? "multixacts" : "transactions",
+							  setting, max_age, failsafe,
+							  multixact ? "" : pv_wraparound_text(age)),
+					 advice);
 }
 
 static void
-check_age(PvAdviceList *list, const Checked *table)
+check_ages(List **rows, const Checked *table)
 {
 	const PvThresholds *limits = &table->thresholds;
 	const char *advice =
@@ -115,28 +120,16 @@ check_age(PvAdviceList *list, const Checked *table)
 				 "Only its session can vacuum this temporary table: end that session, or DROP TABLE %s." :
 				 "VACUUM (FREEZE) %s; if that does not help, see parvacuum_blockers.",
 				 table->name);
-	PvSeverity	severity;
 
-	if (age_is_late(table->state.xid_age, limits->danger_age,
-					limits->failsafe_age, &severity))
-		pv_advise(list, table->form, severity, "wraparound",
-				  "autovacuum_freeze_max_age",
-				  "The table has not been frozen for so long that transaction IDs may run out.",
-				  psprintf("relfrozenxid is " INT64_FORMAT " transactions old, autovacuum_freeze_max_age is " INT64_FORMAT ", the failsafe begins at " INT64_FORMAT "%s",
-						   table->state.xid_age, limits->danger_age,
-						   limits->failsafe_age,
-						   pv_wraparound_text(table->state.xid_age)),
-				  advice);
-	if (age_is_late(table->state.mxid_age, limits->multixact_danger_age,
-					limits->multixact_failsafe_age, &severity))
-		pv_advise(list, table->form, severity, "wraparound",
-				  "autovacuum_multixact_freeze_max_age",
-				  "The table has not been frozen for so long that multixact IDs may run out.",
-				  psprintf("relminmxid is " INT64_FORMAT " multixacts old, autovacuum_multixact_freeze_max_age is " INT64_FORMAT ", the failsafe begins at " INT64_FORMAT,
-						   table->state.mxid_age,
-						   limits->multixact_danger_age,
-						   limits->multixact_failsafe_age),
-				  advice);
+	check_age(rows, table->form, false, table->state.xid_age,
+			  limits->danger_age, limits->failsafe_age, "relfrozenxid",
+			  "The table has not been frozen for so long that transaction IDs may run out.",
+			  advice);
+	check_age(rows, table->form, true, table->state.mxid_age,
+			  limits->multixact_danger_age, limits->multixact_failsafe_age,
+			  "relminmxid",
+			  "The table has not been frozen for so long that multixact IDs may run out.",
+			  advice);
 }
 
 /*
@@ -144,34 +137,25 @@ check_age(PvAdviceList *list, const Checked *table)
  * vacuum.
  */
 static void
-check_database(PvAdviceList *list, Form_pg_database form, const char *setting,
-			   const char *column, const char *unit, int32 age, int max_age,
-			   int failsafe_age, bool has_date)
+check_database(List **rows, Form_pg_database form, bool multixact, int32 age,
+			   int max_age, int failsafe_age, const char *column)
 {
 	int64		failsafe = Max(failsafe_age, max_age * 1.05);
-	PvSeverity	severity;
-	PvAdvice   *row;
+	PvAdvice   *row =
+		check_age(rows, NULL, multixact, age, max_age, failsafe, column,
+				  "A table of the database has not been frozen for so long that transaction IDs or multixact IDs may run out.",
+				  form->datallowconn ?
+				  "Connect to that database and call parvacuum_check() there, or VACUUM (FREEZE) its tables." :
+				  "Allow connections to that database and VACUUM (FREEZE) its tables.");
 
-	if (!age_is_late(age, max_age, failsafe, &severity))
-		return;
-	row = pv_advise(list, NULL, severity, "wraparound", setting,
-					"A table of the database has not been frozen for so long that transaction IDs or multixact IDs may run out.",
-					psprintf("%s is %d %s old, %s is %d, the failsafe begins at " INT64_FORMAT "%s",
-							 column, age, unit, setting, max_age, failsafe,
-							 has_date ? pv_wraparound_text(age) : ""),
-					form->datallowconn ?
-					"Connect to that database and call parvacuum_check() there, or VACUUM (FREEZE) its tables." :
-					"Allow connections to that database and VACUUM (FREEZE) its tables.");
-	row->subject = psprintf("database %s",
-							quote_identifier(NameStr(form->datname)));
+	if (row != NULL)
+		row->subject = psprintf("database %s",
+								quote_identifier(NameStr(form->datname)));
 }
 
-/*
- * Check the ages of the other databases, in each of which tables must be
- * looked at.
- */
+/* Check the ages of the other databases. */
 void
-pv_check_databases(PvAdviceList *list)
+pv_check_databases(List **rows)
 {
 	Relation	pg_database = table_open(DatabaseRelationId, AccessShareLock);
 	TableScanDesc scan = table_beginscan_catalog(pg_database, 0, NULL);
@@ -183,25 +167,18 @@ pv_check_databases(PvAdviceList *list)
 
 		if (form->oid == MyDatabaseId)
 			continue;
-		check_database(list, form, "autovacuum_freeze_max_age",
-					   "datfrozenxid", "transactions",
+		check_database(rows, form, false,
 					   (int32) (ReadNextTransactionId() - form->datfrozenxid),
-					   autovacuum_freeze_max_age, vacuum_failsafe_age, true);
-		check_database(list, form, "autovacuum_multixact_freeze_max_age",
-					   "datminmxid", "multixacts",
+					   autovacuum_freeze_max_age, vacuum_failsafe_age,
+					   "datfrozenxid");
+		check_database(rows, form, true,
 					   (int32) (ReadNextMultiXactId() - form->datminmxid),
 					   autovacuum_multixact_freeze_max_age,
-					   vacuum_multixact_failsafe_age, false);
+					   vacuum_multixact_failsafe_age, "datminmxid");
 	}
 	table_endscan(scan);
 	table_close(pg_database, AccessShareLock);
 }
-
-
-/* ----------------------------------------------------------------
- *		Dead rows that nobody removes, memory, cost limits
- * ----------------------------------------------------------------
- */
 
 /*
  * Return when the database was created; 0 if that is not known.  Its copy of
@@ -217,7 +194,7 @@ database_created(void)
 }
 
 /*
- * Could it have had a vacuum by now?  Not in the first naptimes of the server,
+ * Could the table have had a vacuum by now?  Not in the first naptimes of the server,
  * the database and the table.  The age of the table's rows says since when it
  * has existed at least, if transaction IDs were sampled.
  */
@@ -262,41 +239,35 @@ waits_for_horizon(Oid relid)
  * many dead rows as make it due.
  */
 static void
-check_neglect(PvAdviceList *list, const Checked *table)
+check_neglect(List **rows, const Checked *table)
 {
-	const PvThresholds *limits = &table->thresholds;
-	double		threshold = limits->vacuum_base +
-		limits->vacuum_scale * Max(table->state.reltuples, 0);
-	PvCounts	counts;
-	TimestampTz last;
+	bool		enabled = table->thresholds.enabled;
+	TimestampTz last = table->counts.vacuumed_at;
 	bool		waits;
 
-	if (table->state.dead < threshold * NEGLECTED_SCORE ||
+	if (table->state.dead < table->due_from * NEGLECTED_SCORE ||
 		table->state.dead < 1)
 		return;
-	(void) pv_fetch_counts(table->form->relisshared, table->form->oid,
-						   &counts);
-	last = counts.vacuumed_at;
 	if (last != 0 ?
 		!TimestampDifferenceExceeds(last, GetCurrentTimestamp(),
 									NEGLECTED_MS) :
 		!had_its_chance(table))
 		return;
 	waits = waits_for_horizon(table->form->oid);
-	pv_advise(list, table->form, PV_WARNING, "not_vacuumed",
-			  waits ? NULL : limits->enabled ? "autovacuum_max_workers" :
+	pv_advise(rows, table->form, PV_WARNING, "not_vacuumed",
+			  waits ? NULL : enabled ? "autovacuum_max_workers" :
 			  "autovacuum_enabled",
 			  waits ?
 			  "The table has been due for a vacuum for long, which would be useless, because something may still see its dead rows." :
-			  limits->enabled ?
+			  enabled ?
 			  "The table has been due for a vacuum for long, and does not get one." :
 			  "The table is due for a vacuum, and autovacuum is off for it.",
 			  psprintf("%.0f dead rows, due from %.0f on; %s%s",
-					   table->state.dead, threshold,
+					   table->state.dead, table->due_from,
 					   last == 0 ? "never vacuumed" : "last vacuumed ",
 					   last == 0 ? "" : timestamptz_to_str(last)),
 			  waits ? "See the column \"release\" of parvacuum_blockers." :
-			  limits->enabled ?
+			  enabled ?
 			  "See the log for vacuums that were canceled or skipped, and raise the cost limit or the number of autovacuum workers." :
 			  psprintf("ALTER TABLE %s RESET (%sautovacuum_enabled), or VACUUM it regularly.",
 					   table->owner, table->of_toast ? "toast." : ""));
@@ -324,7 +295,7 @@ session_text(const PvHistoryRun *run)
  * by somebody who does not appear in the history may have been.
  */
 static void
-check_failures(PvAdviceList *list, const Checked *table)
+check_failures(List **rows, const Checked *table)
 {
 	static const struct
 	{
@@ -352,7 +323,6 @@ check_failures(PvAdviceList *list, const Checked *table)
 	};
 	PvTableTotals totals;
 	PvHistoryRun last;
-	PvCounts	counts;
 	const char *error;
 	const PvThresholds *limits = &table->thresholds;
 	bool		in_danger;
@@ -363,15 +333,13 @@ check_failures(PvAdviceList *list, const Checked *table)
 	pv_history_unlock();
 	if (!failed || totals.failed < FAILURES)
 		return;
-	(void) pv_fetch_counts(table->form->relisshared, table->form->oid,
-						   &counts);
-	if (last.id != 0 && counts.vacuumed_at > last.end_time)
+	if (last.id != 0 && table->counts.vacuumed_at > last.end_time)
 		return;
 	error = last.error[0] == '\0' ? "" :
 		psprintf(": %s", pv_readable(last.error, last.encoding));
 	in_danger = table->state.xid_age > limits->danger_age ||
 		table->state.mxid_age > limits->multixact_danger_age;
-	pv_advise(list, table->form, in_danger ? PV_CRITICAL : PV_WARNING,
+	pv_advise(rows, table->form, in_danger ? PV_CRITICAL : PV_WARNING,
 			  kinds[totals.last_outcome].name, NULL,
 			  kinds[totals.last_outcome].reason,
 			  psprintf(INT64_FORMAT " vacuums in a row were %s%s%s%s",
@@ -383,11 +351,9 @@ check_failures(PvAdviceList *list, const Checked *table)
 			  kinds[totals.last_outcome].advice);
 }
 
-/*
- * Has the table options of its own that have no effect?
- */
+/* Has the table options of its own that have no effect? */
 static void
-check_options(PvAdviceList *list, const Checked *table)
+check_options(List **rows, const Checked *table)
 {
 	const PvOptions *options = &table->options;
 
@@ -404,7 +370,7 @@ check_options(PvAdviceList *list, const Checked *table)
 			(option == PV_OPTION_SWEEP && options->value[option] <= 0) ||
 			(table->opted_in && (by_engine || pv_guc_scheduler)))
 			continue;
-		pv_advise(list, table->form, PV_ADVICE, "no_effect",
+		pv_advise(rows, table->form, PV_ADVICE, "no_effect",
 				  table->opted_in ? "parvacuum.scheduler" :
 				  "parvacuum.enabled",
 				  "The table has an option that has no effect.",
@@ -424,12 +390,9 @@ check_options(PvAdviceList *list, const Checked *table)
  * bytes for each item before PG 17, and as much as the engine since.
  */
 static void
-check_memory(PvAdviceList *list, const Checked *table)
+check_memory(List **rows, const Checked *table)
 {
-	const PvThresholds *limits = &table->thresholds;
-	double		items = Max(table->state.dead,
-							limits->vacuum_base + limits->vacuum_scale *
-							Max(table->state.reltuples, 0));
+	double		items = Max(table->state.dead, table->due_from);
 	double		limit = 1024.0 * (autovacuum_work_mem >= 0 ?
 								  autovacuum_work_mem : maintenance_work_mem);
 	double		blocks = Min(items, table->state.pages);
@@ -445,7 +408,7 @@ check_memory(PvAdviceList *list, const Checked *table)
 		bytes = items * sizeof(ItemPointerData);
 	if (bytes <= limit)
 		return;
-	pv_advise(list, table->form, PV_ADVICE, "maintenance_memory",
+	pv_advise(rows, table->form, PV_ADVICE, "maintenance_memory",
 			  autovacuum_work_mem >= 0 ? "autovacuum_work_mem" :
 			  "maintenance_work_mem",
 			  "The dead rows of this table do not fit into the memory for them, so its indexes are scanned several times.",
@@ -457,43 +420,32 @@ check_memory(PvAdviceList *list, const Checked *table)
 }
 
 /*
- * Return the cost units per second that an automatic vacuum of the table may
- * use, 0 for no limit, and the setting that they come from.
- */
-static double
-cost_rate(const Checked *table, const char **setting)
-{
-	PvCostBudget budget;
-	bool		has_limits = pv_cost_of_table(&table->own, &budget);
-
-	*setting = "autovacuum_vacuum_cost_limit";
-	if (table->opted_in && pv_guc_scheduler && !has_limits)
-	{
-		*setting = "parvacuum.scheduler_max_cost";
-		if (pv_guc_scheduler_max_cost >= 0)
-			return pv_guc_scheduler_max_cost;
-	}
-	return budget.delay > 0 ? budget.limit * 1000.0 / budget.delay : 0;
-}
-
-/*
  * Check how long it takes to freeze the whole table within the cost limits, if
  * each page is read and changed.
  */
 static void
-check_cost(PvAdviceList *list, const Checked *table)
+check_cost(List **rows, const Checked *table)
 {
-	const char *setting;
-	double		rate = cost_rate(table, &setting);
+	const char *setting = "autovacuum_vacuum_cost_limit";
+	PvCostBudget budget;
+	bool		has_limits = pv_cost_of_table(&table->own, &budget);
+	double		rate = budget.delay > 0 ?
+		budget.limit * 1000.0 / budget.delay : 0;	/* units per second */
 	double		days;
 
+	if (table->opted_in && pv_guc_scheduler && !has_limits)
+	{
+		setting = "parvacuum.scheduler_max_cost";
+		if (pv_guc_scheduler_max_cost >= 0)
+			rate = pv_guc_scheduler_max_cost;
+	}
 	if (rate <= 0)
 		return;
 	days = (double) table->state.pages *
 		(VacuumCostPageMiss + VacuumCostPageDirty) / rate / (24 * 60 * 60);
 	if (days <= LONG_VACUUM_DAYS)
 		return;
-	pv_advise(list, table->form,
+	pv_advise(rows, table->form,
 			  days > TOO_LONG_VACUUM_DAYS ? PV_WARNING : PV_ADVICE,
 			  "cost_limits", setting,
 			  "Within the cost limits, the vacuum that freezes this table takes days.",
@@ -504,21 +456,6 @@ check_cost(PvAdviceList *list, const Checked *table)
 			  "Raise the cost limit, for all tables or as a storage parameter of this one.");
 }
 
-
-/* ----------------------------------------------------------------
- *		All tables
- * ----------------------------------------------------------------
- */
-
-static bool
-has_opted_in(Form_pg_class form, PvOptions *options)
-{
-	if (!pv_shmem_attached())
-		return false;
-	pv_options_look_up(form->oid, form->relispartition, options);
-	return options->value[PV_OPTION_ENABLED] > 0;
-}
-
 /*
  * Read the options of a table.  Those of a TOAST table are its own storage
  * parameters.  Without any it follows the table that it belongs to, as it does
@@ -527,31 +464,35 @@ has_opted_in(Form_pg_class form, PvOptions *options)
 static void
 read_options(Checked *table, HeapTuple tuple, TupleDesc desc)
 {
+	Form_pg_class form = table->form;
 	HeapTuple	parent = NULL;
 	bool		has_own;
 
 	table->owner = table->name;
 	pv_options_no_autovacuum(&table->own);
 	has_own = pv_options_read_autovacuum(tuple, desc, &table->own);
-	if (table->form->relkind != RELKIND_TOASTVALUE)
+	if (form->relkind == RELKIND_TOASTVALUE)
 	{
-		table->opted_in = has_opted_in(table->form, &table->options);
-		return;
+		parent = SearchSysCache1(RELOID, pv_toast_parent(form->oid));
+		if (!HeapTupleIsValid(parent))
+			return;
+		form = (Form_pg_class) GETSTRUCT(parent);
+		table->of_toast = has_own;
+		table->owner = pv_qualified_name(form);
+		if (!has_own)
+			(void) pv_options_read_autovacuum(parent, desc, &table->own);
 	}
-	parent = SearchSysCache1(RELOID, pv_toast_parent(table->form->oid));
-	if (!HeapTupleIsValid(parent))
-		return;
-	table->of_toast = has_own;
-	table->owner = pv_qualified_name((Form_pg_class) GETSTRUCT(parent));
-	if (!has_own)
-		(void) pv_options_read_autovacuum(parent, desc, &table->own);
-	table->opted_in = has_opted_in((Form_pg_class) GETSTRUCT(parent),
-								   &table->options);
-	ReleaseSysCache(parent);
+	if (pv_shmem_attached())
+	{
+		pv_options_look_up(form->oid, form->relispartition, &table->options);
+		table->opted_in = table->options.value[PV_OPTION_ENABLED] > 0;
+	}
+	if (parent != NULL)
+		ReleaseSysCache(parent);
 }
 
 static void
-check_table(PvAdviceList *list, HeapTuple tuple, TupleDesc desc)
+check_table(List **rows, HeapTuple tuple, TupleDesc desc)
 {
 	Checked		table = {.form = (Form_pg_class) GETSTRUCT(tuple)};
 	TimestampTz done_at;
@@ -560,15 +501,19 @@ check_table(PvAdviceList *list, HeapTuple tuple, TupleDesc desc)
 	read_options(&table, tuple, desc);
 	pv_need_state(table.form, &table.state, &done_at);
 	pv_need_thresholds(table.form, &table.own, &table.thresholds);
-	check_age(list, &table);
+	table.due_from = table.thresholds.vacuum_base +
+		table.thresholds.vacuum_scale * Max(table.state.reltuples, 0);
+	check_ages(rows, &table);
 	if (table.form->relpersistence == RELPERSISTENCE_TEMP)
 		return;
-	check_failures(list, &table);
-	check_options(list, &table);
-	check_neglect(list, &table);
-	check_memory(list, &table);
-	check_cost(list, &table);
-	pv_check_free_space(list, table.form);
+	(void) pv_fetch_counts(table.form->relisshared, table.form->oid,
+						   &table.counts);
+	check_failures(rows, &table);
+	check_options(rows, &table);
+	check_neglect(rows, &table);
+	check_memory(rows, &table);
+	check_cost(rows, &table);
+	pv_check_free_space(rows, table.form);
 }
 
 /*
@@ -576,7 +521,7 @@ check_table(PvAdviceList *list, HeapTuple tuple, TupleDesc desc)
  * Of temporary tables, which come and go, only the ages matter to others.
  */
 void
-pv_check_tables(PvAdviceList *list)
+pv_check_tables(List **rows)
 {
 	bool		sees_all = pv_may_see_all();
 	Relation	pg_class = table_open(RelationRelationId, AccessShareLock);
@@ -588,15 +533,15 @@ pv_check_tables(PvAdviceList *list)
 		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
 
 		CHECK_FOR_INTERRUPTS();
-		if (!may_see(form, sees_all))
+		if (!sees_all && !has_privs_of_role(GetUserId(), form->relowner))
 			continue;
 		if (form->relkind == RELKIND_INDEX)
 		{
 			if (form->relpersistence != RELPERSISTENCE_TEMP)
-				pv_check_index(list, form);
+				pv_check_index(rows, form);
 		}
 		else if (RELKIND_HAS_TABLE_AM(form->relkind))
-			check_table(list, tuple, RelationGetDescr(pg_class));
+			check_table(rows, tuple, RelationGetDescr(pg_class));
 	}
 	table_endscan(scan);
 	table_close(pg_class, AccessShareLock);

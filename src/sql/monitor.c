@@ -1,10 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * monitor.c
- *	  The functions behind parvacuum_queue and parvacuum_scheduler_stats().
+ *	  The functions behind parvacuum_queue, parvacuum_scheduler_stats() and
+ *	  parvacuum_kept.
  *
- * Sessions run this.  It takes no lock but that of the queue (sched/queue.c),
- * for a moment.
+ * Sessions run this.  It takes the locks of the queue (sched/queue.c) and of
+ * what interrupted vacuums have kept (stats/kept.c), for a moment.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -12,9 +13,12 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
+#include "catalog/pg_class.h"
 #include "funcapi.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "base/clock.h"
@@ -23,38 +27,25 @@
 #include "sched/queue.h"
 #include "sql/call.h"
 #include "sql/row.h"
+#include "stats/kept.h"
 #include "stats/registry.h"
+#include "store/container.h"
 #include "throttle/cost.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_queue_items);
 PG_FUNCTION_INFO_V1(parvacuum_scheduler_stats);
+PG_FUNCTION_INFO_V1(parvacuum_kept_items);
+PG_FUNCTION_INFO_V1(parvacuum_drop_kept);
 
-
-
-/* Return what is to be done with the table, as far as is known. */
+/* Return the name of what is to be done with a table, or was done. */
 static const char *
-action_name(const PvItem *item)
+work_name(bool vacuum, bool sweep, bool analyze)
 {
-	const char *const names[2][2] = {
-		{"sweep", "sweep and analyze"},
-		{"vacuum", "vacuum and analyze"}
-	};
-	bool		vacuum = item->score.vacuum || item->requested;
-
-	if (!vacuum && !item->score.sweep)
-		return "analyze";
-	return names[vacuum][item->score.analyze];
-}
-
-/* Return what the last worker that had the table has done with it, or NULL. */
-static const char *
-done_name(const PvItem *item)
-{
-	if (item->done & PV_DONE_VACUUM)
-		return item->done & PV_DONE_ANALYZE ? "vacuum and analyze" : "vacuum";
-	if (item->done & PV_DONE_SWEEP)
-		return item->done & PV_DONE_ANALYZE ? "sweep and analyze" : "sweep";
-	return item->done & PV_DONE_ANALYZE ? "analyze" : NULL;
+	if (vacuum)
+		return analyze ? "vacuum and analyze" : "vacuum";
+	if (sweep)
+		return analyze ? "sweep and analyze" : "sweep";
+	return analyze ? "analyze" : NULL;
 }
 
 /* Return why the table is not vacuumed now, or NULL. */
@@ -129,6 +120,7 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 	{
 		const PvItem *item = &items[i];
 		bool		running = item->state == PV_ITEM_RUNNING;
+		const char *action;
 		PvRow		row = {0};
 
 		if (i == 0 || item->key.database != items[i - 1].key.database)
@@ -142,8 +134,12 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 		pv_put_if(&row, item->state == PV_ITEM_QUEUED,
 				  Int32GetDatum(++position));
 		pv_put_if(&row, running && sees_all, Int32GetDatum(item->worker_pid));
-		pv_put_text(&row, action_name(item), encoding);
-		pv_put_text(&row, done_name(item), encoding);
+		action = work_name(item->score.vacuum || item->requested,
+						   item->score.sweep, item->score.analyze);
+		pv_put_text(&row, action != NULL ? action : "analyze", encoding);
+		pv_put_text(&row, work_name(item->done & PV_DONE_VACUUM,
+									item->done & PV_DONE_SWEEP,
+									item->done & PV_DONE_ANALYZE), encoding);
 		pv_put(&row, BoolGetDatum(item->score.wraparound));
 		pv_put_text(&row, pv_is_large(item) ? "large" : "small", encoding);
 		pv_put(&row, Float8GetDatum(item->score.total));
@@ -181,4 +177,66 @@ parvacuum_scheduler_stats(PG_FUNCTION_ARGS)
 	pv_put_int8(&row, pv_sched_counted(PV_COUNT_NO_PROCESS));
 	pv_put_int8(&row, pv_registry_runs_refused());
 	return pv_row_result(fcinfo, &row);
+}
+
+/*
+ * parvacuum_kept_items(): return a row for each table of which dead items are
+ * kept and that the current role may see.  A vacuum in progress may have kept
+ * them.
+ */
+Datum
+parvacuum_kept_items(PG_FUNCTION_ARGS)
+{
+	PvKept	   *list;
+	int			n;
+
+	pv_check_preloaded("parvacuum_kept");
+	InitMaterializedSRF(fcinfo, 0);
+	n = pv_kept_list(&list);
+	for (int i = 0; i < n; i++)
+	{
+		const PvKept *kept = &list[i];
+		PvRow		row = {0};
+
+		if (!pv_may_see_table(kept->database, kept->relid))
+			continue;
+		pv_put_oid(&row, kept->database);
+		pv_put_oid(&row, kept->relid);
+		pv_put_time(&row, kept->since);
+		pv_put_int8(&row, (int64) kept->bytes);
+		pv_put_int8(&row, kept->items);
+		pv_put(&row, Int32GetDatum(kept->nindexes));
+		pv_put(&row, Int32GetDatum(kept->ndone));
+		pv_put_int8(&row, kept->pages);
+		pv_put_int8(&row, kept->scan.goes_on ? kept->scan.upto : kept->pages);
+		pv_put_int8(&row, Min((int64) kept->begun * PV_SEGMENT_BLOCKS,
+							  kept->pages));
+		pv_put(&row, BoolGetDatum(kept->scan.goes_on));
+		pv_return_row(fcinfo, &row);
+	}
+	return (Datum) 0;
+}
+
+/*
+ * parvacuum_drop_kept(rel): drop what is kept of a table that the current role
+ * may vacuum, and of its TOAST table.  Return whether there was anything.
+ */
+Datum
+parvacuum_drop_kept(PG_FUNCTION_ARGS)
+{
+	Oid			relid = PG_GETARG_OID(0);
+	HeapTuple	tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(relid));
+	Form_pg_class form;
+	bool		dropped;
+
+	pv_check_preloaded("parvacuum_drop_kept()");
+	if (!HeapTupleIsValid(tuple))
+		pv_raise_no_relation(relid);
+	form = (Form_pg_class) GETSTRUCT(tuple);
+	if (!pv_may_vacuum_oid(relid))
+		pv_refuse_vacuum(ERROR, NameStr(form->relname));
+	dropped = pv_kept_drop_table(relid);
+	if (OidIsValid(form->reltoastrelid))
+		dropped |= pv_kept_drop_table(form->reltoastrelid);
+	PG_RETURN_BOOL(dropped);
 }

@@ -84,12 +84,6 @@ read_params(FunctionCallInfo fcinfo, VacuumParams *params)
 		workers == 0 ? -1 : workers;
 }
 
-
-/* ----------------------------------------------------------------
- *		Checks
- * ----------------------------------------------------------------
- */
-
 /*
  * Check the kind of a relation and the rights, without a lock on it.  For the
  * named table everything is an error.  Partitions and TOAST tables that are
@@ -122,21 +116,21 @@ check_relation(Oid relid, Oid toast_parent, bool named)
 	return false;
 }
 
-
-/* ----------------------------------------------------------------
- *		Rows
- * ----------------------------------------------------------------
- */
-
-/*
- * Return what must wait because of the horizon, and how old that is.
- */
+/* Return why a run would be useless, or NULL if it would not be. */
 static const char *
-horizon_reason(const PvSurvey *survey)
+reason_of(const PvSurvey *survey)
 {
 	TransactionId cutoff = survey->cutoffs.OldestXmin;
 	const char *what = "The table cannot be frozen any further.";
 
+	if (RecoveryInProgress())
+		return "The server is in recovery.  Only its primary can vacuum the table.";
+	if (survey->use == PV_USE_SOME)
+		return NULL;
+	if (survey->use == PV_USE_NOTHING_TO_DO)
+		return "There is nothing to remove, to freeze, or to set all-visible.";
+
+	/* the horizon: what must wait, and how old is it? */
 	if (survey->recently_dead >= 0.5)
 		what = psprintf("About %.0f dead rows may still be seen.",
 						survey->recently_dead);
@@ -146,26 +140,6 @@ horizon_reason(const PvSurvey *survey)
 	return psprintf("%s  The removable cutoff is transaction ID %u, which is %d XIDs old.",
 					what, cutoff,
 					(int32) (ReadNextTransactionId() - cutoff));
-}
-
-/*
- * Return why a run would be useless, or NULL if it would not be.
- */
-static const char *
-reason_of(const PvSurvey *survey)
-{
-	if (RecoveryInProgress())
-		return "The server is in recovery.  Only its primary can vacuum the table.";
-	switch (survey->use)
-	{
-		case PV_USE_SOME:
-			break;
-		case PV_USE_NOTHING_TO_DO:
-			return "There is nothing to remove, to freeze, or to set all-visible.";
-		case PV_USE_HORIZON:
-			return horizon_reason(survey);
-	}
-	return NULL;
 }
 
 /*
@@ -268,9 +242,7 @@ return_plan(FunctionCallInfo fcinfo, Relation rel, const PvSurvey *survey,
 	pv_return_row(fcinfo, &row);
 }
 
-/*
- * Plan the vacuum of one table, which is open and locked.
- */
+/* Plan the vacuum of one table, which is open and locked. */
 static void
 plan_relation(FunctionCallInfo fcinfo, Relation rel,
 			  const VacuumParams *params)
@@ -280,21 +252,19 @@ plan_relation(FunctionCallInfo fcinfo, Relation rel,
 	PvOptions	effective;
 	Oid			toast_parent = InvalidOid;
 	const char *declined;
+	const char *reason = NULL;
 	PvSurvey	survey;
 
 	pv_options_find(rel, &toast_parent, &effective);
 	declined = pv_dispatch_declines(rel->rd_rel, toast_parent);
 	if (declined != NULL)
+		reason = psprintf("PostgreSQL's own VACUUM would vacuum the table.  %s",
+						  declined);
+	else if (RecoveryInProgress() && !RelationNeedsWAL(rel))
+		reason = "The server is in recovery.  It has no contents of unlogged tables.";
+	if (reason != NULL)
 	{
-		return_plan(fcinfo, rel, NULL,
-					psprintf("PostgreSQL's own VACUUM would vacuum the table.  %s",
-							 declined));
-		return;
-	}
-	if (RecoveryInProgress() && !RelationNeedsWAL(rel))
-	{
-		return_plan(fcinfo, rel, NULL,
-					"The server is in recovery.  It has no contents of unlogged tables.");
+		return_plan(fcinfo, rel, NULL, reason);
 		return;
 	}
 	options.workers = effective.value[PV_OPTION_WORKERS];
@@ -335,10 +305,7 @@ plan_with_toast(FunctionCallInfo fcinfo, Oid relid, Oid toast_parent,
 		plan_with_toast(fcinfo, toastrelid, relid, false, params);
 }
 
-/*
- * parvacuum_plan(rel, ...): return a row for each table that would be
- * vacuumed.
- */
+/* parvacuum_plan(): return a row for each table that would be vacuumed. */
 Datum
 parvacuum_plan(PG_FUNCTION_ARGS)
 {

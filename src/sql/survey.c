@@ -56,7 +56,7 @@ typedef struct Stratum
 	BlockNumber pages;			/* all */
 	int			room;			/* largest size of the sample */
 	int			n;				/* in the sample */
-	BlockNumber *blocks;
+	BlockNumber blocks[SAMPLE_UNSEEN];
 
 	/* Sums over the sample */
 	int64		dead;			/* removable tuples */
@@ -96,20 +96,20 @@ typedef struct PageFindings
 	OffsetNumber items[MaxHeapTuplesPerPage];
 } PageFindings;
 
-
-/* ----------------------------------------------------------------
- *		Which pages
- * ----------------------------------------------------------------
- */
-
 /*
- * Count a page of the stratum, and perhaps keep it for the sample.  Each page
- * has the same chance: when the sample is full, the page takes the place of
- * another one, with a probability that falls as the number of pages grows.
+ * Callback of pv_blockscan_preview(): count a block that the heap scan would
+ * visit, and perhaps keep it for the sample.  Each page has the same chance:
+ * when the sample is full, the page takes the place of another one, with a
+ * probability that falls as the number of pages grows.
  */
 static void
-add_to_stratum(Stratum *stratum, BlockNumber blkno)
+note_block(BlockNumber blkno, void *arg)
 {
+	SurveyState *state = arg;
+	uint8		mapbits = visibilitymap_get_status(state->rel, blkno,
+												   &state->vmbuffer);
+	Stratum    *stratum = mapbits & VISIBILITYMAP_ALL_VISIBLE ?
+		&state->visible : &state->unseen;
 	int64		place = stratum->n;
 
 	if (stratum->n < stratum->room)
@@ -121,67 +121,6 @@ add_to_stratum(Stratum *stratum, BlockNumber blkno)
 		stratum->blocks[place] = blkno;
 	stratum->pages++;
 }
-
-static void
-init_stratum(Stratum *stratum, int room)
-{
-	stratum->room = room;
-	stratum->blocks = palloc(room * sizeof(BlockNumber));
-}
-
-/* Callback of pv_blockscan_preview(): a block that the heap scan would visit */
-static void
-note_block(BlockNumber blkno, void *arg)
-{
-	SurveyState *state = arg;
-	uint8		mapbits = visibilitymap_get_status(state->rel, blkno,
-												   &state->vmbuffer);
-
-	add_to_stratum(mapbits & VISIBILITYMAP_ALL_VISIBLE ? &state->visible :
-				   &state->unseen, blkno);
-}
-
-/*
- * Go through the visibility map, and choose the pages of the samples.  Return
- * whether a page would be skipped that is all-visible but not all-frozen.
- */
-static bool
-choose_pages(SurveyState *state)
-{
-	const PvVacuumPlan *plan = &state->vac->plan;
-	bool		skippedallvis;
-
-	init_stratum(&state->unseen, SAMPLE_UNSEEN);
-	init_stratum(&state->visible, SAMPLE_VISIBLE);
-	skippedallvis = pv_blockscan_preview(state->rel, plan->rel_pages,
-										 plan->nslots, &plan->skipping,
-										 &plan->eager, note_block, state);
-	if (BufferIsValid(state->vmbuffer))
-		ReleaseBuffer(state->vmbuffer);
-	return skippedallvis;
-}
-
-/* Is the sample all pages of the stratum? */
-static bool
-is_complete(const Stratum *stratum)
-{
-	return (BlockNumber) stratum->n == stratum->pages;
-}
-
-/*
- * Return the number of pages for which one page of the sample stands.
- */
-static double
-pages_for_each(const Stratum *stratum)
-{
-	return stratum->n > 0 ? (double) stratum->pages / stratum->n : 0;
-}
-
-
-/* ----------------------------------------------------------------
- *		What is on them
- * ----------------------------------------------------------------
- */
 
 /*
  * Look at a tuple.
@@ -212,7 +151,6 @@ look_at_tuple(SurveyState *state, Buffer buf, HeapTuple tuple,
 			return;
 		case HEAPTUPLE_RECENTLY_DEAD:
 			found->recently_dead++;
-			found->all_visible = false;
 			break;
 		case HEAPTUPLE_LIVE:
 			if (!HeapTupleHeaderXminFrozen(htup) &&
@@ -225,8 +163,6 @@ look_at_tuple(SurveyState *state, Buffer buf, HeapTuple tuple,
 			break;
 	}
 
-	if (found->young)
-		found->all_visible = false;
 	if (pv_tuple_should_freeze(htup, cutoffs, &xid, &mxid))
 		found->freezes = true;
 	else
@@ -248,7 +184,6 @@ look_at_page(SurveyState *state, Buffer buf, PageFindings *found)
 							  MaxHeapTuplesPerPage);
 
 	memset(found, 0, offsetof(PageFindings, items));
-	found->all_visible = !PageIsNew(page);
 	for (OffsetNumber offnum = FirstOffsetNumber; offnum <= maxoff;
 		 offnum = OffsetNumberNext(offnum))
 	{
@@ -265,61 +200,50 @@ look_at_page(SurveyState *state, Buffer buf, PageFindings *found)
 		ItemPointerSet(&tuple.t_self, BufferGetBlockNumber(buf), offnum);
 		look_at_tuple(state, buf, &tuple, found);
 	}
+	found->all_visible = !PageIsNew(page) && found->recently_dead == 0 &&
+		!found->young;
 }
 
 /*
- * Read one page of a sample, and add it up.
+ * Read the pages of a sample, and add them up.  Return the number of pages for
+ * which one page of the sample stands.
  */
-static void
-sample_page(SurveyState *state, Stratum *stratum, BlockNumber blkno)
-{
-	Buffer		buf = ReadBuffer(state->rel, blkno);
-	PageFindings found;
-
-	LockBuffer(buf, BUFFER_LOCK_SHARE);
-	look_at_page(state, buf, &found);
-	UnlockReleaseBuffer(buf);
-
-	stratum->dead += found.dead;
-	stratum->recently_dead += found.recently_dead;
-	stratum->items += found.nitems;
-	stratum->item_pages += found.nitems > 0;
-	stratum->freeze_pages += found.freezes;
-	stratum->visible_pages += found.all_visible &&
-		(found.nitems == 0 || state->vac->plan.nindexes == 0);
-	stratum->young_pages += found.young;
-	if (found.nitems > 0 && state->build->nblocks < PV_SEGMENT_BLOCKS)
-		pv_segment_add(state->build, state->build->nblocks, found.items,
-					   found.nitems);
-}
-
-/*
- * Read the pages of a sample.
- */
-static void
+static double
 sample_pages(SurveyState *state, Stratum *stratum)
 {
 	for (int i = 0; i < stratum->n; i++)
 	{
+		Buffer		buf;
+		PageFindings found;
+
 		CHECK_FOR_INTERRUPTS();
-		sample_page(state, stratum, stratum->blocks[i]);
+		buf = ReadBuffer(state->rel, stratum->blocks[i]);
+		LockBuffer(buf, BUFFER_LOCK_SHARE);
+		look_at_page(state, buf, &found);
+		UnlockReleaseBuffer(buf);
+
+		stratum->dead += found.dead;
+		stratum->recently_dead += found.recently_dead;
+		stratum->items += found.nitems;
+		stratum->item_pages += found.nitems > 0;
+		stratum->freeze_pages += found.freezes;
+		stratum->visible_pages += found.all_visible &&
+			(found.nitems == 0 || state->vac->plan.nindexes == 0);
+		stratum->young_pages += found.young;
+		if (found.nitems > 0 && state->build->nblocks < PV_SEGMENT_BLOCKS)
+			pv_segment_add(state->build, state->build->nblocks, found.items,
+						   found.nitems);
 	}
+	return stratum->n > 0 ? (double) stratum->pages / stratum->n : 0;
 }
 
-
-/* ----------------------------------------------------------------
- *		What that means for the table
- * ----------------------------------------------------------------
- */
-
-/*
- * Estimate what the heap scan will find.
- */
+/* Estimate what the heap scan will find, from samples. */
 static void
-describe_heap(const SurveyState *state, PvSurvey *survey)
+describe_heap(SurveyState *state, PvSurvey *survey)
 {
 	const Stratum *unseen = &state->unseen;
-	double		scale = pages_for_each(unseen);
+	double		scale = sample_pages(state, &state->unseen);
+	double		visible_scale = sample_pages(state, &state->visible);
 
 	survey->dead_tuples = unseen->dead * scale;
 	survey->recently_dead = unseen->recently_dead * scale;
@@ -328,7 +252,7 @@ describe_heap(const SurveyState *state, PvSurvey *survey)
 	survey->visible_pages = unseen->visible_pages * scale;
 	survey->young_pages = unseen->young_pages * scale;
 	survey->freeze_pages = unseen->freeze_pages * scale +
-		state->visible.freeze_pages * pages_for_each(&state->visible);
+		state->visible.freeze_pages * visible_scale;
 }
 
 /*
@@ -385,8 +309,8 @@ describe_freezing(const SurveyState *state, bool skippedallvis,
 				  PvSurvey *survey)
 {
 	const PvCutoffs *cutoffs = &survey->cutoffs;
-	bool		complete = is_complete(&state->unseen) &&
-		is_complete(&state->visible);
+	bool		complete = state->unseen.pages <= SAMPLE_UNSEEN &&
+		state->visible.pages <= SAMPLE_VISIBLE;
 	TransactionId xid = complete ? state->oldest_xid : cutoffs->FreezeLimit;
 	MultiXactId mxid = complete ? state->oldest_mxid :
 		cutoffs->MultiXactCutoff;
@@ -440,12 +364,6 @@ use_of(Relation rel, const VacuumParams *params, const PvSurvey *survey)
 		is_stuck(params, survey) ? PV_USE_HORIZON : PV_USE_NOTHING_TO_DO;
 }
 
-
-/* ----------------------------------------------------------------
- *		The survey
- * ----------------------------------------------------------------
- */
-
 /*
  * Find out what a vacuum of the table would do.  The caller holds
  * AccessShareLock on it, and has a snapshot.  params->index_cleanup may be
@@ -461,7 +379,7 @@ pv_survey(Relation rel, VacuumParams *params, const PvVacuumOptions *options,
 	PvVacuum   *vac = palloc0(sizeof(PvVacuum));
 	PvVacuumPlan *plan = &vac->plan;
 	SurveyState state = {.rel = rel,.vac = vac,.vmbuffer = InvalidBuffer};
-	bool		skippedallvis;
+	bool		skippedallvis;	/* a page that is not all-frozen */
 
 	memset(survey, 0, sizeof(*survey));
 	pv_plan_reloptions(rel, params);
@@ -480,10 +398,14 @@ pv_survey(Relation rel, VacuumParams *params, const PvVacuumOptions *options,
 	state.oldest_mxid = plan->cutoffs.OldestMxact;
 	state.build = palloc(sizeof(PvSegmentBuild));
 	pv_segment_start(state.build);
+	state.unseen.room = SAMPLE_UNSEEN;
+	state.visible.room = SAMPLE_VISIBLE;
 
-	skippedallvis = choose_pages(&state);
-	sample_pages(&state, &state.unseen);
-	sample_pages(&state, &state.visible);
+	skippedallvis = pv_blockscan_preview(rel, plan->rel_pages, plan->nslots,
+										 &plan->skipping, &plan->eager,
+										 note_block, &state);
+	if (BufferIsValid(state.vmbuffer))
+		ReleaseBuffer(state.vmbuffer);
 
 	survey->pages_to_scan = state.unseen.pages + state.visible.pages;
 	describe_heap(&state, survey);

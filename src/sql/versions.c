@@ -54,14 +54,19 @@ pv_versions_init(void)
 }
 
 /*
- * Return the version of an extension of this database, or NULL if it was not
- * created.
+ * Compare an extension of this database with the library, without the patch.
+ * Return a negative number if the extension is older, a positive one if it is
+ * newer, and fill in its version.  Return 0 if it was not created.
  */
-static char *
-extension_version(const char *name)
+int
+pv_extension_compare(const char *name, char **version)
 {
 	Relation	catalog = table_open(ExtensionRelationId, AccessShareLock);
-	char	   *version = NULL;
+	int			major = 0;
+	int			minor = 0;
+	int			our_major = 0;
+	int			our_minor = 0;
+	int			order = 0;
 	ScanKeyData key;
 	SysScanDesc scan;
 	HeapTuple	tuple;
@@ -77,40 +82,14 @@ extension_version(const char *name)
 		Datum		value = heap_getattr(tuple, Anum_pg_extension_extversion,
 										 RelationGetDescr(catalog), &isnull);
 
-		version = TextDatumGetCString(value);
+		*version = TextDatumGetCString(value);
+		(void) sscanf(*version, "%d.%d", &major, &minor);
+		(void) sscanf(PV_VERSION, "%d.%d", &our_major, &our_minor);
+		order = major != our_major ? major - our_major : minor - our_minor;
 	}
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
-	return version;
-}
-
-/*
- * Compare a version with that of the library, without the patch.  Return a
- * negative number if it is older, and a positive one if it is newer.
- */
-static int
-compare_with_library(const char *version)
-{
-	int			major = 0;
-	int			minor = 0;
-	int			our_major = 0;
-	int			our_minor = 0;
-
-	(void) sscanf(version, "%d.%d", &major, &minor);
-	(void) sscanf(PV_VERSION, "%d.%d", &our_major, &our_minor);
-	return major != our_major ? major - our_major : minor - our_minor;
-}
-
-/*
- * Compare an extension of this database with the library, and fill in its
- * version.  Return 0 if they are of the same version, or if the extension was
- * not created.
- */
-int
-pv_extension_compare(const char *name, char **version)
-{
-	*version = extension_version(name);
-	return *version == NULL ? 0 : compare_with_library(*version);
+	return order;
 }
 
 /*
@@ -160,10 +139,7 @@ parvacuum_check_library(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/*
- * Is the file that the library was loaded from another one by now?  Then the
- * evidence is for parvacuum_check().
- */
+/* Is the file of the library another one by now?  Then fill in evidence. */
 bool
 pv_library_replaced(const char **evidence)
 {
