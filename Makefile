@@ -94,16 +94,15 @@ OBJS = \
 	src/sched/worker.o \
 	src/sql/blockers.o \
 	src/sql/call.o \
-	src/sql/cancel.o \
 	src/sql/check.o \
 	src/sql/check_space.o \
 	src/sql/check_tables.o \
 	src/sql/cluster.o \
-	src/sql/enqueue.o \
 	src/sql/history_views.o \
 	src/sql/monitor.o \
 	src/sql/plan_function.o \
 	src/sql/progress_view.o \
+	src/sql/requests.o \
 	src/sql/row.o \
 	src/sql/run_function.o \
 	src/sql/survey.o \

@@ -3,26 +3,12 @@
  * parvacuum.c
  *	  The library: what it installs in the server.
  *
- * parvacuum vacuums ordinary heap tables with several processes in every
- * phase.  Tables, WAL and catalogs keep their format; only the processes that
- * do the work differ.  src/README is the map of the source.
+ * src/README is the map of the source.
  *
  * _PG_init() runs in the postmaster if the library is in
  * shared_preload_libraries, and all processes inherit what it did.  If a
  * session loads the library later, by CREATE EXTENSION or LOAD, it only
  * defines the settings; SQL functions that need more raise an error.
- *
- * What is installed, and where:
- *
- *		settings				base/settings.c
- *		shared memory			base/shmem.c, for the parts below
- *		heap's vacuum slot		entry/slot.c; entry/dispatch.c decides which engine vacuums
- *		ProcessUtility hook,	entry/command.c: options of tables in ALTER TABLE
- *		object access hook,		and CREATE TABLE
- *		label provider
- *		launcher				sched/launcher.c: the scheduler's first process
- *
- * The SQL-callable functions are in sql/.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -72,10 +58,7 @@ static const PvShmemPart shmem_parts[] = {
 	{pv_kept_shmem_size, "parvacuum_kept", pv_kept_shmem_startup},
 };
 
-/*
- * Called once in each process that loads the library, or by the postmaster for
- * all.
- */
+/* Install what the server is to have of us. */
 void
 _PG_init(void)
 {
@@ -98,7 +81,6 @@ _PG_init(void)
 	}
 
 	pv_clock_init();
-
 	pv_shmem_init(shmem_parts, lengthof(shmem_parts));
 	pv_dispatch_leaves_alone = pv_need_leaves_alone;
 	pv_dispatch_init();

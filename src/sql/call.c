@@ -3,9 +3,7 @@
  * call.c
  *	  What SQL functions check before they do anything.
  *
- * Is the library preloaded, can the function do its work on this server and at
- * this place, and are the arguments valid?  Rights are checked in
- * entry/rights.c.
+ * Rights are checked in entry/rights.c.
  *
  * The session that calls the function runs this.  It takes no locks.
  *
@@ -42,15 +40,14 @@
  */
 
 /*
- * Return a hint that says how to preload parvacuum, with the line for
- * postgresql.conf.  The line keeps the libraries that are preloaded now, which
- * not all roles may see.
+ * Say how to preload parvacuum, with the line for postgresql.conf.  It keeps
+ * the libraries that are preloaded now, which not all roles may see.
  */
 static int
 hint_to_preload(void)
 {
-	const char *present = shared_preload_libraries_string;
 	StringInfoData list;
+	bool		present;
 
 	if (pv_built_for_other() != NULL)
 		return errhint("Build and install parvacuum for this server, and restart the server.");
@@ -59,23 +56,18 @@ hint_to_preload(void)
 
 	/* the list is a quoted string in postgresql.conf */
 	initStringInfo(&list);
-	for (; present != NULL && *present != '\0'; present++)
+	for (const char *c = shared_preload_libraries_string; *c != '\0'; c++)
 	{
-		if (*present == '\'' || *present == '\\')
-			appendStringInfoChar(&list, *present);
-		appendStringInfoChar(&list, *present);
+		if (*c == '\'' || *c == '\\')
+			appendStringInfoChar(&list, *c);
+		appendStringInfoChar(&list, *c);
 	}
-	if (strspn(list.data, " ") < (size_t) list.len)
-		appendStringInfoString(&list, ", ");
-	else
-		resetStringInfo(&list);
-	return errhint("Put this line into postgresql.conf and restart the server: shared_preload_libraries = '%sparvacuum'",
-				   list.data);
+	present = strspn(list.data, " ") < (size_t) list.len;
+	return errhint("Put this line into postgresql.conf and restart the server: shared_preload_libraries = '%s%sparvacuum'",
+				   present ? list.data : "", present ? ", " : "");
 }
 
-/*
- * Raise an error if the library is not preloaded and so has no shared memory.
- */
+/* Raise an error if the library is not preloaded: it has no shared memory. */
 void
 pv_check_preloaded(const char *what)
 {
@@ -135,32 +127,25 @@ pv_check_server(const char *what)
 /*
  * Is the function called by something else than the client's own statement?
  *
- * A C function cannot find that out directly.  These are the signs: PL/pgSQL,
- * and everything else that runs queries through SPI, is connected to SPI,
- * which a harmless request shows; a query inside a function of language SQL
- * runs in an executor other than that of the active portal; a SECURITY DEFINER
- * function has its own security context.
+ * These are the signs: PL/pgSQL, and everything else that runs queries through
+ * SPI, is connected to SPI, which a harmless request shows; a SECURITY DEFINER
+ * function has its own security context; a query inside a function of language
+ * SQL runs in an executor other than that of the active portal.
  *
  * Not detected: a SQL function (not SECURITY DEFINER) within a statement whose
- * portal does not show its executor, as INSERT ... SELECT.  That does no harm:
- * the vacuum's transactions are those of the background leader, and the
- * caller's are not touched.  It only holds back the horizon for longer, or
- * meets locks of the caller, which are detected separately.
+ * portal does not show its executor, as INSERT ... SELECT.  That only holds
+ * back the horizon for longer, or meets locks that are detected separately.
  */
 static bool
 called_from_function(FunctionCallInfo fcinfo)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 
-	if (SPI_unregister_relation("") != SPI_ERROR_UNCONNECTED)
-		return true;
-
-	if (InLocalUserIdChange() || InSecurityRestrictedOperation())
-		return true;
-
-	return rsinfo != NULL && IsA(rsinfo, ReturnSetInfo) &&
-		ActivePortal != NULL && ActivePortal->queryDesc != NULL &&
-		ActivePortal->queryDesc->estate != rsinfo->econtext->ecxt_estate;
+	return SPI_unregister_relation("") != SPI_ERROR_UNCONNECTED ||
+		InLocalUserIdChange() || InSecurityRestrictedOperation() ||
+		(rsinfo != NULL && IsA(rsinfo, ReturnSetInfo) &&
+		 ActivePortal != NULL && ActivePortal->queryDesc != NULL &&
+		 ActivePortal->queryDesc->estate != rsinfo->econtext->ecxt_estate);
 }
 
 /*
@@ -214,15 +199,23 @@ pv_commit_procedure(void)
 
 
 /*
- * Return the client's own statement, if it reads no table and its snapshot is
- * the active one; else NULL.  called_from_function() has returned false.
+ * Release the snapshot of the client's own statement, if the statement can do
+ * without it, until pv_renew_snapshot() is called.  Then this session holds
+ * back neither the horizon nor an index build, as a procedure that has
+ * committed.  An error in between ends the statement, which needs no snapshot
+ * for that.  Other snapshots may stay: that of an EXECUTE, or that of a
+ * transaction whose isolation level keeps one.
  *
- * Such a SELECT has no scan that knows its snapshot, and whoever asks for it
- * finds it in the three places that pv_release_snapshot() empties.  Nobody
- * else may have it, such as a function that returns its rows one by one.
+ * A SELECT that reads no table, and whose snapshot is the active one, has no
+ * scan that knows its snapshot, and whoever asks for it finds it in the three
+ * places that are emptied here.  Nobody else may have it, such as a function
+ * that returns its rows one by one.  called_from_function() has returned false.
+ *
+ * Core: tcop/pquery.c, PortalStart, PortalRunSelect; executor/execMain.c,
+ * standard_ExecutorStart.
  */
-static QueryDesc *
-statement_without_tables(FunctionCallInfo fcinfo)
+void
+pv_release_snapshot(FunctionCallInfo fcinfo)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	QueryDesc  *statement = ActivePortal ? ActivePortal->queryDesc : NULL;
@@ -235,43 +228,20 @@ statement_without_tables(FunctionCallInfo fcinfo)
 		statement->snapshot->regd_count != 2 ||
 		statement->snapshot->active_count != 1 ||
 		IsolationUsesXactSnapshot())
-		return NULL;
+		return;
 	foreach(lc, statement->plannedstmt->rtable)
 	{
 		if (lfirst_node(RangeTblEntry, lc)->rtekind == RTE_RELATION)
-			return NULL;
+			return;
 	}
-	return statement;
-}
 
-/*
- * Release the snapshot of the client's own statement, if the statement can do
- * without it, until pv_renew_snapshot() is called.  Then this session holds
- * back neither the horizon nor an index build, as a procedure that has
- * committed.  An error in between ends the statement, which needs no snapshot
- * for that.  Other snapshots may stay: that of an EXECUTE, or that of a
- * transaction whose isolation level keeps one.
- *
- * Core: tcop/pquery.c, PortalStart, PortalRunSelect; executor/execMain.c,
- * standard_ExecutorStart.
- */
-void
-pv_release_snapshot(FunctionCallInfo fcinfo)
-{
-	QueryDesc  *statement = statement_without_tables(fcinfo);
-
-	if (statement == NULL)
-		return;
 	PopActiveSnapshot();
 	UnregisterSnapshot(statement->estate->es_snapshot);
 	UnregisterSnapshot(statement->snapshot);
 	statement->estate->es_snapshot = statement->snapshot = InvalidSnapshot;
 }
 
-/*
- * Let the rest of a statement whose snapshot was released see the database as
- * it is now.
- */
+/* Let the rest of such a statement see the database as it is now. */
 void
 pv_renew_snapshot(void)
 {
@@ -290,10 +260,7 @@ pv_renew_snapshot(void)
  * ----------------------------------------------------------------
  */
 
-/*
- * Raise an error if an argument is null that has no meaning for it.  The hint
- * says what to do.
- */
+/* Raise an error if an argument is null.  The hint says what to do. */
 void
 pv_check_not_null(FunctionCallInfo fcinfo, int arg, const char *name,
 				  const char *hint)
@@ -318,7 +285,6 @@ pv_workers_arg(FunctionCallInfo fcinfo, int arg)
 
 	if (PG_ARGISNULL(arg))
 		return PV_WORKERS_NOT_GIVEN;
-
 	workers = PG_GETARG_INT32(arg);
 	if (workers < 0 || workers > MAX_PARALLEL_WORKER_LIMIT)
 		ereport(ERROR,
@@ -335,7 +301,6 @@ pv_workers_arg(FunctionCallInfo fcinfo, int arg)
 						   pv_guc_max_workers)));
 		workers = pv_guc_max_workers;
 	}
-
 	return workers;
 }
 
@@ -352,8 +317,6 @@ pv_workers_arg(FunctionCallInfo fcinfo, int arg)
 bool
 pv_check_relation(Form_pg_class form, int elevel)
 {
-	const char *relname = NameStr(form->relname);
-
 	if (form->relkind != RELKIND_RELATION &&
 		form->relkind != RELKIND_MATVIEW &&
 		form->relkind != RELKIND_TOASTVALUE &&
@@ -361,7 +324,7 @@ pv_check_relation(Form_pg_class form, int elevel)
 	{
 		ereport(elevel,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("cannot vacuum \"%s\"", relname),
+				 errmsg("cannot vacuum \"%s\"", NameStr(form->relname)),
 				 errdetail_relkind_not_supported(form->relkind),
 				 errhint("Only tables, partitioned tables, materialized views, and TOAST tables can be vacuumed.")));
 		return false;
@@ -371,7 +334,7 @@ pv_check_relation(Form_pg_class form, int elevel)
 		ereport(elevel,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot vacuum temporary table \"%s\" in another process",
-						relname),
+						NameStr(form->relname)),
 				 errdetail("Only the session that created it can vacuum it."),
 				 errhint("Use VACUUM.")));
 		return false;

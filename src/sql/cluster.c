@@ -5,16 +5,11 @@
  *
  * Its functions connect to other servers, for superusers too, in databases
  * that others own.  A name that is looked up at one time and used at another
- * may be that of an object of somebody else by then.  So this is done here:
- *
- * - Connections.  dblink_connect() takes the name of a foreign server, and
- *	 takes any other text for a connection string.  The server is locked while it
- *	 connects, so that it can neither be renamed nor dropped, and is checked
- *	 under the lock.
- * - The functions of dblink.  Each is called by its OID after a check that it
- *	 is the one of the extension.  The owner of its schema may rename the schema
- *	 and create another one of that name.
- * - The limit of workers of this server.
+ * may be that of an object of somebody else by then.  So foreign servers are
+ * locked here while they are checked and connected to, and functions of dblink
+ * are called by their OIDs after a check that they are of the extension: the
+ * owner of its schema may rename the schema and create another one of that
+ * name.
  *
  * The session that calls the functions runs this, with the rights of the
  * current role.
@@ -29,6 +24,7 @@
 #include "access/tupdesc.h"
 #include "catalog/dependency.h"
 #include "catalog/objectaccess.h"
+#include "catalog/objectaddress.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
@@ -37,11 +33,9 @@
 #include "fmgr.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
-#include "nodes/execnodes.h"
 #include "nodes/value.h"
 #include "parser/parser.h"
 #include "storage/lmgr.h"
-#include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/catcache.h"
@@ -178,7 +172,7 @@ call_dblink(const char *name, int nargs, const Oid *types, const Datum *values)
 	Oid			output;
 	bool		is_varlena;
 	Datum		value;
-	char	   *result;
+	char	   *result = NULL;
 
 	check_may_call(function);
 
@@ -200,9 +194,7 @@ call_dblink(const char *name, int nargs, const Oid *types, const Datum *values)
 
 	if (flinfo.fn_retset)
 		result = first_value(&rsinfo);
-	else if (fcinfo->isnull)
-		result = NULL;
-	else
+	else if (!fcinfo->isnull)
 	{
 		getTypeOutputInfo(get_func_rettype(function), &output, &is_varlena);
 		result = OidOutputFunctionCall(output, value);
@@ -222,18 +214,15 @@ parvacuum_cluster_dblink(PG_FUNCTION_ARGS)
 	char	   *name = psprintf("dblink_%s",
 								text_to_cstring(PG_GETARG_TEXT_PP(0)));
 	Oid			types[MAX_ARGUMENTS] = {TEXTOID, TEXTOID};
+	ArrayType  *array = PG_GETARG_ARRAYTYPE_P(1);
 	Datum	   *values;
-	bool	   *nulls;
 	int			n;
 	char	   *result;
 
-	deconstruct_array(PG_GETARG_ARRAYTYPE_P(1), TEXTOID, -1, false,
-					  TYPALIGN_INT, &values, &nulls, &n);
-	for (int i = 0; i < n; i++)
-	{
-		if (nulls[i])
-			PG_RETURN_NULL();
-	}
+	if (array_contains_nulls(array))
+		PG_RETURN_NULL();
+	deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &values, NULL,
+					  &n);
 	if (n > MAX_ARGUMENTS)
 		ereport(ERROR,
 				(errcode(ERRCODE_TOO_MANY_ARGUMENTS),
@@ -259,14 +248,16 @@ parvacuum_cluster_dblink(PG_FUNCTION_ARGS)
  * ----------------------------------------------------------------
  */
 
-/* Is it a server of postgres_fdw, so that its options are those of libpq? */
+/*
+ * Is it a server of postgres_fdw, so that its options are those of libpq?
+ * NULL is none.
+ */
 static bool
 by_postgres(const ForeignServer *server)
 {
-	ForeignDataWrapper *wrapper = GetForeignDataWrapper(server->fdwid);
-
-	return OidIsValid(wrapper->fdwhandler) &&
-		is_member(wrapper->fdwhandler, "postgres_fdw");
+	return server != NULL &&
+		is_member(GetForeignDataWrapper(server->fdwid)->fdwhandler,
+				  "postgres_fdw");
 }
 
 /*
@@ -286,7 +277,7 @@ may_use(Oid serverid)
 	ForeignServer *server = GetForeignServerExtended(serverid, FSV_MISSING_OK);
 	Oid			role = GetUserId();
 
-	if (server == NULL || !by_postgres(server) ||
+	if (!by_postgres(server) ||
 		!(superuser_arg(server->owner) || server->owner == role) ||
 		!DatumGetBool(DirectFunctionCall2(has_server_privilege_id,
 										  ObjectIdGetDatum(serverid),
@@ -307,7 +298,7 @@ parvacuum_cluster_by_postgres(PG_FUNCTION_ARGS)
 	ForeignServer *server = GetForeignServerExtended(PG_GETARG_OID(0),
 													 FSV_MISSING_OK);
 
-	PG_RETURN_BOOL(server != NULL && by_postgres(server));
+	PG_RETURN_BOOL(by_postgres(server));
 }
 
 Datum
@@ -316,37 +307,22 @@ parvacuum_cluster_may_use(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(may_use(PG_GETARG_OID(0)));
 }
 
-static void
-refuse_server(const char *name)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-			 errmsg("the current role cannot use server \"%s\"", name),
-			 errhint("It needs the privilege USAGE and a user mapping, and the server must belong to a superuser or to that role.")));
-}
-
-/*
- * Lock the server of that name, and make sure that it still has the name then.
- */
+/* Lock the server that has that name, and keeps it under the lock. */
 static Oid
-lock_server(const char *name)
+lock_server(char *name)
 {
-	for (;;)
-	{
-		Oid			serverid = get_foreign_server_oid(name, true);
+	Relation	none;
+	Node	   *object = (Node *) makeString(name);
+	Oid			serverid = get_object_address(OBJECT_FOREIGN_SERVER, object,
+											  &none, AccessShareLock,
+											  true).objectId;
 
-		if (!OidIsValid(serverid))
-			ereport(ERROR,
-					(errcode(ERRCODE_UNDEFINED_OBJECT),
-					 errmsg("server \"%s\" does not exist", name),
-					 errhint("It was dropped or renamed a moment ago.")));
-		LockDatabaseObject(ForeignServerRelationId, serverid, 0,
-						   AccessShareLock);
-		if (get_foreign_server_oid(name, true) == serverid)
-			return serverid;
-		UnlockDatabaseObject(ForeignServerRelationId, serverid, 0,
-							 AccessShareLock);
-	}
+	if (!OidIsValid(serverid))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("server \"%s\" does not exist", name),
+				 errhint("It was dropped or renamed a moment ago.")));
+	return serverid;
 }
 
 /*
@@ -354,10 +330,9 @@ lock_server(const char *name)
  * server.
  *
  * dblink looks for the server by its name, and would take a name that no
- * server has for a connection string.  ALTER SERVER ...  RENAME and DROP lock
- * the server against us, so it keeps its name until dblink has connected.  A
- * change of the owner takes no lock, so check the owner again before anything
- * is sent to the server.
+ * server has for a connection string.  ALTER SERVER ... RENAME and DROP lock
+ * the server, so it keeps its name until dblink has connected.  A change of
+ * the owner takes no lock, so check the owner again before anything is sent.
  */
 Datum
 parvacuum_cluster_connect(PG_FUNCTION_ARGS)
@@ -366,27 +341,25 @@ parvacuum_cluster_connect(PG_FUNCTION_ARGS)
 	char	   *name = NameStr(*PG_GETARG_NAME(1));
 	Datum		arguments[] = {PG_GETARG_DATUM(0), CStringGetTextDatum(name)};
 	Oid			serverid = lock_server(name);
+	bool		usable = may_use(serverid);
 
-	if (!may_use(serverid))
-		refuse_server(name);
-	(void) call_dblink("dblink_connect", 2, types, arguments);
-
-	AcceptInvalidationMessages();
-	if (!may_use(serverid))
+	if (usable)
 	{
-		(void) call_dblink("dblink_disconnect", 1, types, arguments);
-		refuse_server(name);
+		(void) call_dblink("dblink_connect", 2, types, arguments);
+		AcceptInvalidationMessages();
+		usable = may_use(serverid);
+		if (!usable)
+			(void) call_dblink("dblink_disconnect", 1, types, arguments);
 	}
+	if (!usable)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("the current role cannot use server \"%s\"", name),
+				 errhint("It needs the privilege USAGE and a user mapping, and the server must belong to a superuser or to that role.")));
 	UnlockDatabaseObject(ForeignServerRelationId, serverid, 0,
 						 AccessShareLock);
 	PG_RETURN_VOID();
 }
-
-
-/* ----------------------------------------------------------------
- *		This server
- * ----------------------------------------------------------------
- */
 
 /*
  * parvacuum_cluster_set_limit(workers): do what ALTER SYSTEM does, which
@@ -398,11 +371,9 @@ Datum
 parvacuum_cluster_set_limit(PG_FUNCTION_ARGS)
 {
 	char	   *value = psprintf("%d", PG_GETARG_INT32(0));
-	char	   *command = psprintf("ALTER SYSTEM SET %s = %s", LIMIT_SETTING,
-								   value);
-	RawStmt    *statement = linitial_node(RawStmt,
-										  raw_parser(command,
-													 RAW_PARSE_DEFAULT));
+	char	   *command = psprintf("ALTER SYSTEM SET " LIMIT_SETTING " = %s", value);
+	List	   *parsed = raw_parser(command, RAW_PARSE_DEFAULT);
+	RawStmt    *statement = linitial_node(RawStmt, parsed);
 
 	AlterSystemSetConfigFile(castNode(AlterSystemStmt, statement->stmt));
 	(void) set_config_option(LIMIT_SETTING, value, PGC_SIGHUP, PGC_S_FILE,

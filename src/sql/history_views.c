@@ -16,7 +16,6 @@
 
 #include "catalog/pg_type_d.h"
 #include "funcapi.h"
-#include "utils/builtins.h"
 
 #include "entry/rights.h"
 #include "sql/call.h"
@@ -34,20 +33,17 @@ PG_FUNCTION_INFO_V1(parvacuum_stats_reset);
 /* Add the columns of a record; desc describes the row. */
 typedef void (*PutRecord) (PvRow *row, TupleDesc desc, const void *record);
 
-/*
- * Return a row for each record of a kind that the current role may see.
- */
+/* Return a row for each record of a kind that the current role may see. */
 static Datum
 show_records(FunctionCallInfo fcinfo, const char *what, PvRecordKind kind,
 			 PutRecord put)
 {
-	TupleDesc	desc;
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	void	   *records;
 	int			n;
 
 	pv_check_preloaded(what);
 	InitMaterializedSRF(fcinfo, 0);
-	desc = ((ReturnSetInfo *) fcinfo->resultinfo)->setDesc;
 	n = pv_history_copy(kind, &records);
 	for (int i = 0; i < n; i++)
 	{
@@ -57,7 +53,7 @@ show_records(FunctionCallInfo fcinfo, const char *what, PvRecordKind kind,
 
 		if (!pv_may_see_table(head->key.database, head->table))
 			continue;
-		put(&row, desc, head);
+		put(&row, rsinfo->setDesc, head);
 		pv_return_row(fcinfo, &row);
 	}
 	return (Datum) 0;
@@ -83,7 +79,7 @@ put_run(PvRow *row, TupleDesc desc, const void *record)
 	PvResult	result = run->result;
 	PvRow		figures = {0};
 
-	pv_put_int8(row, (int64) run->id);
+	pv_put_int8(row, run->id);
 	pv_put_oid(row, run->head.key.database);
 	pv_put_name(row, NameStr(run->datname), encoding);
 	pv_put_oid(row, run->head.key.relid);
@@ -132,17 +128,16 @@ put_index(PvRow *row, TupleDesc desc, const void *record)
 	const PvHistoryIndex *index = record;
 	bool		vacuumed = index->action == PV_WORK_VACUUM;
 
-	pv_put_int8(row, (int64) index->run);
+	pv_put_int8(row, index->run);
 	pv_put_oid(row, index->head.key.database);
 	pv_put_oid(row, index->head.table);
 	pv_put_oid(row, index->head.key.relid);
 	pv_put_name(row, NameStr(index->indexrelname), index->encoding);
 	pv_put_int8(row, index->entries_removed);
 	pv_put_int8(row, index->pages_total);
-	pv_put_if(row, vacuumed,
-			  Int64GetDatum((int64) index->pages_newly_deleted));
-	pv_put_if(row, vacuumed, Int64GetDatum((int64) index->pages_deleted));
-	pv_put_if(row, vacuumed, Int64GetDatum((int64) index->pages_free));
+	pv_put_if(row, vacuumed, Int64GetDatum(index->pages_newly_deleted));
+	pv_put_if(row, vacuumed, Int64GetDatum(index->pages_deleted));
+	pv_put_if(row, vacuumed, Int64GetDatum(index->pages_free));
 	pv_put_ms(row, index->usecs);
 }
 
@@ -173,16 +168,6 @@ put_counts(PvRow *row, const PvTableTotals *totals)
 	pv_put_int8(row, totals->errors);
 }
 
-/* Add what they did and used, in one column. */
-static void
-put_sums(PvRow *row, TupleDesc desc, const PvTableTotals *totals)
-{
-	PvRow		sums = {0};
-
-	pv_put_sums(&sums, totals->sums);
-	pv_put_row(row, desc, &sums);
-}
-
 static void
 put_table(PvRow *row, TupleDesc desc, const void *record)
 {
@@ -193,7 +178,7 @@ put_table(PvRow *row, TupleDesc desc, const void *record)
 	put_counts(row, totals);
 	pv_put_time(row, totals->last_run);
 	pv_put_time(row, totals->last_done);
-	put_sums(row, desc, totals);
+	pv_put_sums(row, desc, totals->sums);
 	pv_put_int8(row, totals->sweeps);
 	pv_put_time(row, totals->last_sweep);
 }
@@ -247,14 +232,14 @@ parvacuum_stats_about(PG_FUNCTION_ARGS)
 		elog(ERROR, "return type must be a row type");
 	info = *pv_history_lock();
 	pv_history_unlock();
-	pv_put_int8(&row, (int64) info.nruns);
+	pv_put_int8(&row, info.nruns);
 	pv_put_int8(&row, info.of[PV_RECORD_TABLE].evictions +
 				info.of[PV_RECORD_INDEX_TOTALS].evictions);
 	pv_put_time(&row, info.stats_reset);
 	pv_put_time(&row, info.history_reset);
 	pv_put_time(&row, info.written);
 	put_counts(&row, &info.all);
-	put_sums(&row, desc, &info.all);
+	pv_put_sums(&row, desc, info.all.sums);
 	return pv_row_result(fcinfo, &row);
 }
 

@@ -3,10 +3,9 @@
  * progress_view.c
  *	  The function behind parvacuum_progress.
  *
- * Sessions run this.  It combines what core shows of each running vacuum, with
- * the numbers that each major version has, and what our own vacuums show in
- * addition (stats/registry.c).  From the latter it computes when the vacuum
- * will end (stats/eta.c).
+ * Sessions run this.  It combines what core shows of each running vacuum, and
+ * what our own vacuums show in addition (stats/registry.c).  From the latter
+ * it computes when the vacuum will end (stats/eta.c).
  *
  * Rights.  Of a vacuum by another role, core's view shows only the process and
  * the database, except to members of pg_read_all_stats.  So does this
@@ -47,8 +46,7 @@ PG_FUNCTION_INFO_V1(parvacuum_progress_items);
 /* What the rows of a vacuum have in common */
 typedef struct Head
 {
-	Oid			datid;
-	Oid			relid;
+	const PgBackendStatus *backend;
 	PvStartedBy started_by;
 	int			caller_pid;		/* 0: none */
 	TimestampTz started_at;		/* 0: not known */
@@ -60,25 +58,17 @@ put_head(PvRow *row, const Head *head, int pid, const PvTrackedPart *part)
 	pv_put(row, Int32GetDatum(pid));
 	pv_put_if(row, part != NULL, Int32GetDatum(part ? part->leader_pid : 0));
 	pv_put_if(row, part != NULL, Int32GetDatum(part ? part->participant : 0));
-	pv_put_oid(row, head->datid);
-	pv_put_oid(row, head->relid);
+	pv_put_oid(row, head->backend->st_databaseid);
+	pv_put_oid(row, head->backend->st_progress_command_target);
 	pv_put_text(row, pv_started_by_name[head->started_by],
 				GetDatabaseEncoding());
 	pv_put_if(row, head->caller_pid != 0, Int32GetDatum(head->caller_pid));
 	pv_put_time(row, head->started_at);
 }
 
-static void
-put_nulls(PvRow *row, int n)
-{
-	while (n-- > 0)
-		pv_put_if(row, false, (Datum) 0);
-}
-
 /*
- * May the current role see the vacuum?
- *
- * Core: utils/adt/pgstatfuncs.c, HAS_PGSTAT_PERMISSIONS.
+ * May the current role see the vacuum?  Core: utils/adt/pgstatfuncs.c,
+ * HAS_PGSTAT_PERMISSIONS.
  */
 static bool
 may_see(const PgBackendStatus *backend)
@@ -124,32 +114,25 @@ put_wait_event(PvRow *row, int pid)
 	pv_put_text(row, pgstat_get_wait_event(event), GetDatabaseEncoding());
 }
 
-/*
- * Find out who started the vacuum.  If core's code vacuums the table, the
- * process itself tells.
- */
+/* Find out who started the vacuum.  One by core's code is not registered. */
 static void
-find_starter(Head *head, const PgBackendStatus *backend)
+find_starter(Head *head)
 {
+	int			pid = head->backend->st_procpid;
 	PvVacuuming vacuum;
 
-	if (pv_shmem_attached() &&
-		pv_registry_find_process(backend->st_procpid, &vacuum))
+	if (pv_shmem_attached() && pv_registry_find_process(pid, &vacuum))
 	{
 		head->started_by = vacuum.started_by;
 		head->caller_pid = vacuum.caller_pid;
 	}
-	else if (backend->st_backendType == B_AUTOVAC_WORKER)
+	else if (head->backend->st_backendType == B_AUTOVAC_WORKER)
 		head->started_by = PV_STARTED_BY_AUTOVACUUM;
-	else if (backend->st_backendType == B_BG_WORKER &&
-			 pv_process_is(backend->st_procpid, PV_SCHED_TYPE))
+	else if (pv_process_is(pid, PV_SCHED_TYPE))
 		head->started_by = PV_STARTED_BY_SCHEDULER;
 }
 
-/*
- * Add what core's view shows, or what our own vacuum knows better, if it is
- * one.
- */
+/* Add what core's view shows, or what our own vacuum, if any, knows better. */
 static void
 put_progress(PvRow *row, const int64 *params, const PvTrackedVacuum *ours)
 {
@@ -184,9 +167,8 @@ put_progress(PvRow *row, const int64 *params, const PvTrackedVacuum *ours)
 }
 
 /*
- * Add a moment that is expected so many microseconds after the measurement.  It
- * is not in the past, even if the measurement is old.  What is no number, or
- * in thousands of years, is not shown.
+ * Add a moment that is expected so many microseconds after the measurement,
+ * but not in the past.  What is no number, or in thousands of years, is NULL.
  */
 static void
 put_eta(PvRow *row, TimestampTz as_of, double usecs)
@@ -223,25 +205,18 @@ return_participant(FunctionCallInfo fcinfo, const Head *head,
 
 	put_head(&row, head, tracked->pid, part);
 	put_phase(&row, "waiting for others", part->phase);
-	put_nulls(&row, 1);
+	pv_put_nulls(&row, 1);
 	pv_put_int8(&row, part->heap_blks_scanned);
 	pv_put_int8(&row, part->heap_blks_vacuumed);
-	put_nulls(&row, 11);		/* to index_blks_total */
+	pv_put_nulls(&row, 11);		/* to index_blks_total */
 	pv_put_int8(&row, part->index_blks_visited);
-	put_nulls(&row, 5);			/* to workers */
+	pv_put_nulls(&row, 5);		/* to workers */
 	pv_put_ms(&row, part->slept_usecs);
 	pv_put_oid(&row, part->indexrelid);
 	pv_put_if(&row, in_range, Int64GetDatum((int64) part->range_start));
 	pv_put_if(&row, in_range, Int64GetDatum((int64) part->range_end));
 	put_wait_event(&row, tracked->pid);
 	pv_return_row(fcinfo, &row);
-}
-
-/* Does this process take part in the vacuum of that leader? */
-static bool
-takes_part(const PvTracked *tracked, int leader_pid)
-{
-	return tracked->takes_part && tracked->part.leader_pid == leader_pid;
 }
 
 /*
@@ -253,47 +228,44 @@ return_vacuum(FunctionCallInfo fcinfo, const PgBackendStatus *backend,
 			  const PvTracked *tracked, int ntracked)
 {
 	int			pid = backend->st_procpid;
-	Head		head = {.datid = backend->st_databaseid};
-	const PvTracked *leader = NULL;
+	Head		head = {.backend = backend};
+	const PvTrackedVacuum *ours = NULL;
 	int64		slept_usecs = 0;
 	PvRow		row = {0};
 
 	if (!may_see(backend))
 	{
 		pv_put(&row, Int32GetDatum(pid));
-		put_nulls(&row, 2);
-		pv_put_oid(&row, head.datid);
-		put_nulls(&row, NUM_COLUMNS - row.n);
+		pv_put_nulls(&row, 2);
+		pv_put_oid(&row, backend->st_databaseid);
+		pv_put_nulls(&row, NUM_COLUMNS - row.n);
 		pv_return_row(fcinfo, &row);
 		return;
 	}
 
-	head.relid = backend->st_progress_command_target;
 	for (int i = 0; i < ntracked; i++)
 	{
 		if (tracked[i].pid == pid && tracked[i].leads &&
-			tracked[i].vacuum.relid == head.relid)
-			leader = &tracked[i];
-		if (takes_part(&tracked[i], pid))
+			tracked[i].vacuum.relid == backend->st_progress_command_target)
+			ours = &tracked[i].vacuum;
+		if (tracked[i].takes_part && tracked[i].part.leader_pid == pid)
 			slept_usecs += tracked[i].part.slept_usecs;
 	}
-	find_starter(&head, backend);
-	if (leader != NULL)
-		head.started_at = leader->vacuum.started_at;
+	find_starter(&head);
+	if (ours != NULL)
+		head.started_at = ours->started_at;
 
 	put_head(&row, &head, pid, NULL);
-	put_progress(&row, backend->st_progress_param,
-				 leader != NULL ? &leader->vacuum : NULL);
-	if (leader != NULL)
-		put_ours(&row, &leader->vacuum,
-				 Max(slept_usecs, leader->vacuum.slept_usecs));
-	put_nulls(&row, NUM_COLUMNS - 2 - row.n);	/* those of participants */
+	put_progress(&row, backend->st_progress_param, ours);
+	if (ours != NULL)
+		put_ours(&row, ours, Max(slept_usecs, ours->slept_usecs));
+	pv_put_nulls(&row, NUM_COLUMNS - 2 - row.n);	/* those of participants */
 	put_wait_event(&row, pid);
 	pv_return_row(fcinfo, &row);
 
-	for (int i = 0; i < ntracked && leader != NULL; i++)
+	for (int i = 0; i < ntracked && ours != NULL; i++)
 	{
-		if (takes_part(&tracked[i], pid))
+		if (tracked[i].takes_part && tracked[i].part.leader_pid == pid)
 			return_participant(fcinfo, &head, &tracked[i]);
 	}
 }

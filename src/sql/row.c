@@ -35,6 +35,14 @@ pv_put_if(PvRow *row, bool known, Datum value)
 	row->values[row->n++] = known ? value : (Datum) 0;
 }
 
+/* Add n columns that are NULL. */
+void
+pv_put_nulls(PvRow *row, int n)
+{
+	while (n-- > 0)
+		pv_put_if(row, false, (Datum) 0);
+}
+
 void
 pv_put_oid(PvRow *row, Oid value)
 {
@@ -52,21 +60,22 @@ pv_put_time(PvRow *row, TimestampTz value)
 void
 pv_put_text(PvRow *row, const char *text, int encoding)
 {
-	bool		known = text != NULL && text[0] != '\0';
-
-	pv_put_if(row, known, known ?
-			  CStringGetTextDatum(pv_readable(text, encoding)) : (Datum) 0);
+	if (text == NULL || text[0] == '\0')
+		pv_put_nulls(row, 1);
+	else
+		pv_put(row, CStringGetTextDatum(pv_readable(text, encoding)));
 }
 
 void
 pv_put_name(PvRow *row, const char *name, int encoding)
 {
-	bool		known = name != NULL && name[0] != '\0';
-
-	if (known)
+	if (name == NULL || name[0] == '\0')
+		pv_put_nulls(row, 1);
+	else
+	{
 		name = pv_readable(name, encoding);
-	pv_put_if(row, known, known ?
-			  DirectFunctionCall1(namein, CStringGetDatum(name)) : (Datum) 0);
+		pv_put(row, DirectFunctionCall1(namein, CStringGetDatum(name)));
+	}
 }
 
 /*
@@ -123,30 +132,12 @@ put_figure(PvRow *row, PvFigureType type, bool known, int64 value)
 void
 pv_put_figures(PvRow *row, const PvResult *result, bool done)
 {
+	PvFigureKnown known = !result->by_engine ? PV_KNOWN_ANY :
+		done ? PV_KNOWN_DONE : PV_KNOWN_ENGINE;
+
 	for (int i = 0; i < PV_NUM_FIGURES; i++)
-	{
-		const PvFigure *figure = &pv_figures[i];
-
-		put_figure(row, figure->type,
-				   figure->known == PV_KNOWN_ANY ||
-				   (result->by_engine &&
-					(figure->known == PV_KNOWN_ENGINE || done)),
-				   pv_figure(result, figure));
-	}
-}
-
-/* Add the columns of parvacuum_sums, of which index_scans is an int8. */
-void
-pv_put_sums(PvRow *row, const int64 *sums)
-{
-	for (int i = 0; i < PV_NUM_FIGURES; i++)
-	{
-		PvFigureType type = pv_figures[i].type;
-
-		if (pv_figures[i].summed)
-			put_figure(row, type == PV_FIGURE_INT4 ? PV_FIGURE_INT8 : type,
-					   true, *sums++);
-	}
+		put_figure(row, pv_figures[i].type, pv_figures[i].known <= known,
+				   pv_figure(result, &pv_figures[i]));
 }
 
 /*
@@ -170,8 +161,7 @@ fit_columns(PvRow *row, TupleDesc desc)
 	if (row->n != desc->natts &&
 		(desc->natts > PV_MAX_COLUMNS || !pv_columns_may_differ()))
 		elog(ERROR, "row with %d columns instead of %d", row->n, desc->natts);
-	while (row->n < desc->natts)
-		pv_put_if(row, false, (Datum) 0);
+	pv_put_nulls(row, desc->natts - row->n);
 }
 
 /* Return the row as a value of a composite type. */
@@ -191,13 +181,30 @@ pv_put_row(PvRow *row, TupleDesc desc, PvRow *inner)
 	/* fit_columns() says why there may be no such column */
 	if (row->n >= desc->natts)
 	{
-		pv_put_if(row, false, (Datum) 0);
+		pv_put_nulls(row, 1);
 		return;
 	}
 	inner_desc =
 		lookup_rowtype_tupdesc(TupleDescAttr(desc, row->n)->atttypid, -1);
 	pv_put(row, row_datum(inner_desc, inner));
 	ReleaseTupleDesc(inner_desc);
+}
+
+/* Add a column that is a parvacuum_sums, of which index_scans is an int8. */
+void
+pv_put_sums(PvRow *row, TupleDesc desc, const int64 *sums)
+{
+	PvRow		inner = {0};
+
+	for (int i = 0; i < PV_NUM_FIGURES; i++)
+	{
+		PvFigureType type = pv_figures[i].type;
+
+		if (pv_figures[i].summed)
+			put_figure(&inner, type == PV_FIGURE_INT4 ? PV_FIGURE_INT8 : type,
+					   true, *sums++);
+	}
+	pv_put_row(row, desc, &inner);
 }
 
 /* Add the row, which must have all columns, to the function's result. */

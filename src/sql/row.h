@@ -28,13 +28,14 @@ typedef struct PvRow
 } PvRow;
 
 extern void pv_put_if(PvRow *row, bool known, Datum value);
+extern void pv_put_nulls(PvRow *row, int n);
 extern void pv_put_oid(PvRow *row, Oid value);
 extern void pv_put_time(PvRow *row, TimestampTz value);
 extern void pv_put_text(PvRow *row, const char *text, int encoding);
 extern void pv_put_name(PvRow *row, const char *name, int encoding);
 extern void pv_put_figures(PvRow *row, const PvResult *result, bool done);
-extern void pv_put_sums(PvRow *row, const int64 *sums);
 extern void pv_put_row(PvRow *row, TupleDesc desc, PvRow *inner);
+extern void pv_put_sums(PvRow *row, TupleDesc desc, const int64 *sums);
 extern void pv_return_row(FunctionCallInfo fcinfo, PvRow *row);
 extern Datum pv_row_result(FunctionCallInfo fcinfo, PvRow *row);
 

@@ -4,18 +4,15 @@
  *	  parvacuum_run() and CALL parvacuum(), and runs within a larger one.
  *
  * Both vacuum a table in a process of their own (entry/run.c), with the
- * options of VACUUM.  The function returns a row for each table vacuumed; the
- * procedure commits first, and reports each table in a notice.  The procedure
- * waits without a snapshot, and so does the function if its statement reads no
- * table.
+ * options of VACUUM.  The procedure waits without a snapshot, and so does the
+ * function if its statement reads no table.
  *
  * parvacuum_run_cluster() vacuums partitions on this server in the same way
  * while it has other servers vacuum theirs.  It begins runs and does not wait
  * for them, so it has functions of its own.
  *
  * The session that calls them runs this.  It checks everything that can be
- * wrong before a process is started.  It takes no locks before the run is
- * over.
+ * wrong before a process is started, and takes no locks before the run is over.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -27,7 +24,6 @@
 #include "catalog/pg_type_d.h"
 #include "funcapi.h"
 #include "lib/stringinfo.h"
-#include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -49,7 +45,7 @@ PG_FUNCTION_INFO_V1(parvacuum_cluster_ended);
 PG_FUNCTION_INFO_V1(parvacuum_cluster_result);
 PG_FUNCTION_INFO_V1(parvacuum_cluster_stop);
 
-/* Positions of the arguments, the same in both SQL forms. */
+/* Positions of the arguments, in function and procedure */
 enum
 {
 	ARG_REL,
@@ -71,7 +67,7 @@ enum
 
 
 /* ----------------------------------------------------------------
- *		Arguments
+ *		Arguments and checks
  * ----------------------------------------------------------------
  */
 
@@ -86,9 +82,8 @@ add_if_true(FunctionCallInfo fcinfo, int arg, const char *name,
 }
 
 /*
- * Add VACUUM's INDEX_CLEANUP.  The default is 'auto'.  VACUUM by default asks
- * the table's storage parameter vacuum_index_cleanup first, so 'auto' adds
- * nothing.
+ * Add VACUUM's INDEX_CLEANUP.  The default 'auto' adds nothing, so that VACUUM
+ * asks the table's storage parameter vacuum_index_cleanup first.
  */
 static void
 add_index_cleanup(FunctionCallInfo fcinfo, StringInfo options)
@@ -114,35 +109,29 @@ static TimestampTz
 deadline_arg(FunctionCallInfo fcinfo)
 {
 	TimestampTz now = GetCurrentTimestamp();
-	TimestampTz deadline;
-	Datum		sum;
+	Datum		deadline;
 
 	if (PG_NARGS() <= ARG_TIME_LIMIT || PG_ARGISNULL(ARG_TIME_LIMIT))
 		return 0;
-	sum = DirectFunctionCall2(timestamptz_pl_interval,
-							  TimestampTzGetDatum(now),
-							  PG_GETARG_DATUM(ARG_TIME_LIMIT));
-	deadline = DatumGetTimestampTz(sum);
-	if (deadline <= now)
+	deadline = DirectFunctionCall2(timestamptz_pl_interval,
+								   TimestampTzGetDatum(now),
+								   PG_GETARG_DATUM(ARG_TIME_LIMIT));
+	if (DatumGetTimestampTz(deadline) <= now)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("time_limit must be greater than zero"),
 				 errhint(HINT_DEFAULT)));
-	return deadline;
+	return DatumGetTimestampTz(deadline);
 }
 
-/*
- * Translate the arguments into a VACUUM command.  Of the catalogs, look only
- * the name of the table up.
- */
+/* Translate the arguments into a VACUUM command. */
 static void
 read_request(FunctionCallInfo fcinfo, PvRequest *request)
 {
 	StringInfoData options;
 	int			workers;
 
-	pv_check_not_null(fcinfo, ARG_REL, "rel",
-					  "Name the table to be vacuumed.");
+	pv_check_not_null(fcinfo, ARG_REL, "rel", "Name the table to be vacuumed.");
 	initStringInfo(&options);
 	add_if_true(fcinfo, ARG_FREEZE, "freeze", &options, "FREEZE");
 	add_if_true(fcinfo, ARG_ANALYZE, "analyze", &options, "ANALYZE");
@@ -163,18 +152,11 @@ read_request(FunctionCallInfo fcinfo, PvRequest *request)
 	request->skip_locked = PG_GETARG_BOOL(ARG_SKIP_LOCKED);
 	request->truncate_is_open = PG_ARGISNULL(ARG_TRUNCATE);
 	request->deadline = deadline_arg(fcinfo);
-	request->command = psprintf("VACUUM %s%s%s%s",
-								options.len > 0 ? "(" : "",
-								options.len > 0 ? options.data + 2 : "",
-								options.len > 0 ? ") " : "",
-								pv_quoted_relname(request->relid));
+	request->command = options.len == 0 ?
+		psprintf("VACUUM %s", pv_quoted_relname(request->relid)) :
+		psprintf("VACUUM (%s) %s", options.data + 2,
+				 pv_quoted_relname(request->relid));
 }
-
-
-/* ----------------------------------------------------------------
- *		Checks of the table
- * ----------------------------------------------------------------
- */
 
 /*
  * Raise an error if this role cannot vacuum the relation, in another process.
@@ -182,30 +164,27 @@ read_request(FunctionCallInfo fcinfo, PvRequest *request)
  * a vacuum.  Locks on its partitions, or that block the leader through other
  * sessions, are detected while waiting (entry/run.c).
  *
- * The table is opened without a lock.  This session must not hold one while
- * the background leader works, since that could block the leader.  VACUUM
- * checks the table again, with a lock.
+ * The table is opened without a lock, which could block the background leader.
+ * VACUUM checks the table again, with a lock.
  */
 static void
 check_relation(Oid relid, bool unlocked)
 {
 	Relation	rel;
-	char	   *relname;
 
 	AcceptInvalidationMessages();
 	rel = RelationIdGetRelation(relid);
 	if (!RelationIsValid(rel))
 		pv_raise_no_relation(relid);
-	relname = RelationGetRelationName(rel);
 	(void) pv_check_relation(rel->rd_rel, ERROR);
 	if (!pv_may_vacuum(relid, rel->rd_rel->relisshared))
-		pv_refuse_vacuum(ERROR, relname);
+		pv_refuse_vacuum(ERROR, RelationGetRelationName(rel));
 	if (unlocked &&
 		CheckRelationLockedByMe(rel, ShareUpdateExclusiveLock, true))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("cannot vacuum table \"%s\" because this session has locked it",
-						relname),
+						RelationGetRelationName(rel)),
 				 errdetail("The vacuum runs in another process, which would wait for that lock."),
 				 errhint("Release the lock first.")));
 	RelationClose(rel);
@@ -213,56 +192,44 @@ check_relation(Oid relid, bool unlocked)
 
 
 /* ----------------------------------------------------------------
- *		Results
+ *		parvacuum_run() and CALL parvacuum()
  * ----------------------------------------------------------------
  */
 
-/*
- * Return a row, with the relation, its figures, and null in the first so many
- * columns.
- */
+/* Return a row: so many columns that are NULL, the relation, its figures. */
 static void
 return_result(FunctionCallInfo fcinfo, int before, Datum relation,
 			  const PvResult *result)
 {
 	PvRow		row = {0};
 
-	while (row.n < before)
-		pv_put_if(&row, false, (Datum) 0);
+	pv_put_nulls(&row, before);
 	row.types[before] = before == 0 ? REGCLASSOID : TEXTOID;
 	pv_put(&row, relation);
 	pv_put_figures(&row, result, true);
 	pv_return_row(fcinfo, &row);
 }
 
-/*
- * Describe in full sentences what became of the rows, and why some of them
- * may have stayed.
- */
+/* Describe in full sentences what became of the rows, and why some stayed. */
 static char *
 describe_rows(const PvResult *result)
 {
+	TransactionId cutoff = (TransactionId) result->oldest_xmin;
 	StringInfoData buf;
 
 	initStringInfo(&buf);
-	appendStringInfo(&buf, "%lld rows were removed, %s%lld remain, and %lld are dead but not yet removable.",
-					 (long long) result->tuples_removed,
+	appendStringInfo(&buf, INT64_FORMAT " rows were removed, %s" INT64_FORMAT " remain, and " INT64_FORMAT " are dead but not yet removable.",
+					 result->tuples_removed,
 					 result->remaining_estimated ? "about " : "",
-					 (long long) result->tuples_remaining,
-					 (long long) result->tuples_recently_dead);
+					 result->tuples_remaining, result->tuples_recently_dead);
 	if (result->tuples_missed > 0)
-		appendStringInfo(&buf,
-						 "  %lld dead rows were left on pages that were in use.",
-						 (long long) result->tuples_missed);
+		appendStringInfo(&buf, "  " INT64_FORMAT " dead rows were left on pages that were in use.",
+						 result->tuples_missed);
 	appendStringInfo(&buf, "  The removable cutoff was transaction ID %u, which is %d XIDs old now.",
-					 (TransactionId) result->oldest_xmin,
-					 (int32) (ReadNextTransactionId() -
-							  (TransactionId) result->oldest_xmin));
-	appendStringInfo(&buf,
-					 "  It took %.3f s, with %lld workers and %lld index scans.",
+					 cutoff, (int32) (ReadNextTransactionId() - cutoff));
+	appendStringInfo(&buf, "  It took %.3f s, with " INT64_FORMAT " workers and " INT64_FORMAT " index scans.",
 					 result->elapsed_usecs / 1000000.0,
-					 (long long) result->workers_launched,
-					 (long long) result->index_scans);
+					 result->workers_launched, result->index_scans);
 	return buf.data;
 }
 
@@ -286,11 +253,6 @@ report_entry(const PvRunEntry *entry)
 			 errhint("Old transactions, prepared transactions, replication slots, and standbys can hold back the removable cutoff.") : 0));
 }
 
-
-/* ----------------------------------------------------------------
- *		The SQL functions
- * ----------------------------------------------------------------
- */
 
 /* parvacuum_run(rel, ...): return one row for each table vacuumed. */
 Datum
@@ -352,7 +314,7 @@ parvacuum_call(PG_FUNCTION_ARGS)
 
 
 /* ----------------------------------------------------------------
- *		The SQL functions that parvacuum_run_cluster() calls
+ *		What parvacuum_run_cluster() calls
  * ----------------------------------------------------------------
  */
 
@@ -400,12 +362,11 @@ run_arg(FunctionCallInfo fcinfo)
 Datum
 parvacuum_cluster_begin(PG_FUNCTION_ARGS)
 {
-	const char *what = "parvacuum_run_cluster()";
 	PvRequest	request;
 	int			nest_level;
 	PvCall	   *run;
 
-	pv_check_server(what);
+	pv_check_server("parvacuum_run_cluster()");
 	read_request(fcinfo, &request);
 	check_relation(request.relid, true);
 

@@ -1,10 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * sweep_function.c
- *	  parvacuum_sweep() and CALL parvacuum_sweep_index().
- *
- * Both delete dead row versions from the leaf pages of a B-tree, in this
- * session (engine/sweep.c).
+ *	  parvacuum_sweep() and CALL parvacuum_sweep_index(): sweeps of a B-tree
+ *	  (engine/sweep.c).
  *
  * The session that calls them runs this.  It takes RowExclusiveLock on the
  * table and the index.
@@ -35,19 +33,13 @@
 PG_FUNCTION_INFO_V1(parvacuum_sweep);
 PG_FUNCTION_INFO_V1(parvacuum_sweep_call);
 
-static Oid
-index_arg(FunctionCallInfo fcinfo)
-{
-	pv_check_not_null(fcinfo, 0, "index", "Name an index.");
-	return PG_GETARG_OID(0);
-}
-
 /*
- * Raise an error if the relation cannot be swept: it must be an index, and
- * the role must have the right to vacuum its table.  Return the table.
+ * Raise an error if the relation cannot be swept: it must be an index, of the
+ * given table if that is valid, and the role must have the right to vacuum its
+ * table.  Return the table.
  */
 static Oid
-check_index(Oid indexoid)
+check_index(Oid indexoid, Oid heapoid)
 {
 	char		relkind = get_rel_relkind(indexoid);
 	Oid			relid = IndexGetRelation(indexoid, true);
@@ -65,28 +57,22 @@ check_index(Oid indexoid)
 				 errhint("Only indexes can be swept; of a partitioned index, those of its partitions.")));
 	if (!pv_may_vacuum(relid, IsSharedRelation(relid)))
 		pv_refuse_vacuum(ERROR, get_rel_name(relid));
-	return relid;
-}
-
-/* The same, and check that the index still belongs to that table. */
-static void
-check_index_again(Oid indexoid, Oid heapoid)
-{
-	if (check_index(indexoid) != heapoid)
+	if (OidIsValid(heapoid) && relid != heapoid)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("could not find the table of index \"%s\"",
 						get_rel_name(indexoid)),
 				 errdetail("The index was dropped in the meantime, and another one was created."),
 				 errhint("Try again.")));
+	return relid;
 }
 
 /*
  * Sweep an index that was found to belong to the table.  That may have been
- * in another transaction, so everything is checked again before anything is
- * locked, since no role may lock what it has no right to.  It is checked once
- * more with the locks: by then the OID may belong to the index of another
- * table, or to another kind of relation.
+ * in another transaction, and no role may lock what it has no right to, so
+ * check everything again before the locks.  Check it once more with the locks:
+ * by then the OID may be that of the index of another table, or of another
+ * kind of relation.
  *
  * Core: access/brin/brin.c, brin_summarize_range.
  */
@@ -97,10 +83,10 @@ sweep(Oid indexoid, Oid heapoid, PvSweepResult *result)
 	Relation	indrel;
 	PvOptions	options;
 
-	check_index_again(indexoid, heapoid);
+	(void) check_index(indexoid, heapoid);
 	heaprel = table_open(heapoid, RowExclusiveLock);
 	indrel = index_open(indexoid, RowExclusiveLock);
-	check_index_again(indexoid, heapoid);
+	(void) check_index(indexoid, heapoid);
 
 	/* a TOAST table has no options of its own, so the setting applies to it */
 	pv_options_look_up(heapoid, heaprel->rd_rel->relispartition, &options);
@@ -111,8 +97,8 @@ sweep(Oid indexoid, Oid heapoid, PvSweepResult *result)
 }
 
 /*
- * CALL parvacuum_sweep_index(index): the same in transactions of its own,
- * without a snapshot that holds anything back for long.
+ * CALL parvacuum_sweep_index(index): sweep a B-tree in transactions of its
+ * own, without a snapshot that holds anything back for long.
  */
 Datum
 parvacuum_sweep_call(PG_FUNCTION_ARGS)
@@ -124,8 +110,9 @@ parvacuum_sweep_call(PG_FUNCTION_ARGS)
 
 	pv_check_server(what);
 	pv_check_procedure_call(fcinfo, what);
-	indexoid = index_arg(fcinfo);
-	heapoid = check_index(indexoid);
+	pv_check_not_null(fcinfo, 0, "index", "Name an index.");
+	indexoid = PG_GETARG_OID(0);
+	heapoid = check_index(indexoid, InvalidOid);
 
 	pv_commit_procedure();
 
@@ -143,23 +130,20 @@ parvacuum_sweep_call(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/*
- * parvacuum_sweep(index): delete dead versions from a B-tree, in
- * this transaction.
- */
+/* parvacuum_sweep(index): sweep a B-tree, in this transaction. */
 Datum
 parvacuum_sweep(PG_FUNCTION_ARGS)
 {
-	const char *what = "parvacuum_sweep()";
 	Oid			indexoid;
 	Oid			heapoid;
 	PvSweepResult result;
 	int64		start;
 	PvRow		row = {0};
 
-	pv_check_server(what);
-	indexoid = index_arg(fcinfo);
-	heapoid = check_index(indexoid);
+	pv_check_server("parvacuum_sweep()");
+	pv_check_not_null(fcinfo, 0, "index", "Name an index.");
+	indexoid = PG_GETARG_OID(0);
+	heapoid = check_index(indexoid, InvalidOid);
 
 	start = pv_usecs_of_machine();
 	sweep(indexoid, heapoid, &result);
@@ -169,6 +153,6 @@ parvacuum_sweep(PG_FUNCTION_ARGS)
 	pv_put_int8(&row, result.pages_changed);
 	pv_put_int8(&row, result.tuples_deleted);
 	pv_put_int8(&row, result.bytes_freed);
-	pv_put(&row, Float8GetDatum(pv_usecs_since(start) / 1000.0));
+	pv_put_ms(&row, pv_usecs_since(start));
 	return pv_row_result(fcinfo, &row);
 }
