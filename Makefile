@@ -111,16 +111,13 @@ OBJS = \
 	src/sql/versions.o \
 	src/sql/wraparound.o \
 	src/stats/blocker.o \
-	src/stats/blocker_details.o \
 	src/stats/eta.o \
 	src/stats/history.o \
-	src/stats/history_file.o \
 	src/stats/history_run.o \
 	src/stats/kept.o \
 	src/stats/lru.o \
 	src/stats/records.o \
 	src/stats/registry.o \
-	src/stats/result.o \
 	src/stats/usage.o \
 	src/store/container.o \
 	src/store/deadtids.o \

@@ -542,12 +542,9 @@ report_kept_options(void)
 static void
 drop_kept_items(ObjectAccessType access, Oid classId, Oid objectId)
 {
-	if (classId == DatabaseRelationId)
-		pv_kept_drop_database(objectId);
-	else if (classId == TableSpaceRelationId)
-		pv_kept_drop_tablespace(objectId);
-	else if (classId == RelationRelationId && access == OAT_DROP)
-		(void) pv_kept_drop_table(objectId);
+	if (classId == DatabaseRelationId || classId == TableSpaceRelationId ||
+		(classId == RelationRelationId && access == OAT_DROP))
+		(void) pv_kept_drop_object(classId, objectId);
 }
 
 /* The object access hook: see new tables, and what is dropped. */

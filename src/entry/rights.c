@@ -33,7 +33,7 @@
  *		command							session
  *
  * What is shown of a session that holds back the horizon is decided in
- * stats/blocker_details.c, by the same rule as in pg_stat_activity.
+ * stats/blocker.c, by the same rule as in pg_stat_activity.
  *
  * A scheduler worker is to the server what an autovacuum worker is: it acts
  * for no role, and what it prevents harms all.  Therefore only roles that may

@@ -26,6 +26,7 @@
 #include "utils/timestamp.h"
 
 #include "base/compat.h"
+#include "base/settings.h"
 #include "entry/rights.h"
 #include "sql/row.h"
 #include "stats/blocker.h"
@@ -219,7 +220,8 @@ return_blocker(FunctionCallInfo fcinfo, const PvBlocker *blocker,
 			  DirectFunctionCall2(timestamp_mi, TimestampTzGetDatum(now),
 								  TimestampTzGetDatum(Min(details.since,
 														  now))));
-	pv_put_if(&row, pv_history_has_totals() && details.visible,
+	pv_put_if(&row, pv_history_exists() && pv_guc_stats_size > 0 &&
+			  details.visible,
 			  Int64GetDatum(kept_because_of(tables, ntables, blocker,
 											&details)));
 	pv_put_text(&row, details.state, encoding);

@@ -342,7 +342,7 @@ check_horizon(List **rows)
 	pgstat_clear_backend_activity_snapshot();
 	for (int i = 0; i < n; i++)
 	{
-		int32		age = pv_blocker_has_cause(&blockers[i], blockers, n) ? 0 :
+		int32		age = pv_blocker_cause(&blockers[i], blockers, n) ? 0 :
 			(int32) (next - blockers[i].xmin);
 		PvBlockerDetails details;
 		TimestampTz held_for;

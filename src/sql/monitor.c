@@ -235,8 +235,9 @@ parvacuum_drop_kept(PG_FUNCTION_ARGS)
 	form = (Form_pg_class) GETSTRUCT(tuple);
 	if (!pv_may_vacuum_oid(relid))
 		pv_refuse_vacuum(ERROR, NameStr(form->relname));
-	dropped = pv_kept_drop_table(relid);
+	dropped = pv_kept_drop_object(RelationRelationId, relid);
 	if (OidIsValid(form->reltoastrelid))
-		dropped |= pv_kept_drop_table(form->reltoastrelid);
+		dropped |= pv_kept_drop_object(RelationRelationId,
+										 form->reltoastrelid);
 	PG_RETURN_BOOL(dropped);
 }

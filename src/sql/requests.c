@@ -218,7 +218,7 @@ cancel(const PvVacuuming *vacuum, Oid relid, bool *refused)
 {
 	if (vacuum->started_by == PV_STARTED_BY_AUTOVACUUM ?
 		pv_may_cancel_scheduler() : pv_may_cancel_session(vacuum->role))
-		return pv_registry_cancel(vacuum, MyDatabaseId, relid);
+		return pv_registry_cancel(vacuum, relid);
 	*refused = true;
 	return false;
 }
@@ -276,7 +276,7 @@ cancel_table(Oid relid)
 		pv_may_vacuum_oid(relid);
 	bool		refused[PV_STARTED_BY_FUNCTION + 1] = {false};
 	PvVacuuming *vacuums;
-	int			n = pv_registry_find(MyDatabaseId, relid, &vacuums);
+	int			n = pv_registry_find(relid, &vacuums);
 	bool		done = false;
 	int			elevel;
 

@@ -22,6 +22,10 @@
  * a base backup, which has neither a snapshot nor a transaction.  A process
  * that executes CREATE INDEX CONCURRENTLY (PROC_IN_SAFE_IC) does hold back.
  *
+ * Who sees whose sessions is ruled as in pg_stat_activity.  Of those of others
+ * only the PID is shown, and not whether they are idle.  Prepared transactions
+ * and replication slots are shown to all roles by core's views, and so here.
+ *
  * Sessions and leaders of vacuums run this.  ProcArrayLock is held in shared
  * mode while processes are looked at, and after that
  * ReplicationSlotControlLock in shared mode.  Under both, nothing fails or is
@@ -39,23 +43,53 @@
 #include "access/twophase.h"
 #include "access/xlog.h"
 #include "catalog/catalog.h"
+#include "catalog/pg_authid.h"
 #include "common/hashfn.h"
+#include "executor/executor.h"
+#include "funcapi.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "replication/slot.h"
 #include "storage/lwlock.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
+#include "utils/acl.h"
+#include "utils/backend_status.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/timestamp.h"
 
 #include "base/compat.h"
 #include "stats/blocker.h"
 
-/* The blockers that were found so far, in an array that has room for all */
-typedef struct Collection
+/* Most bytes of a name in a line of a report */
+#define MAX_NAME			64
+
+/* Columns of pg_prepared_xact() */
+#define PREPARED_XID		1
+#define PREPARED_GID		2
+#define PREPARED_AT			3
+#define PREPARED_OWNER		4
+
+/* Those of PostgreSQL's states that are tracked */
+static const char *const state_names[] = {
+	[STATE_IDLE] = "idle",
+	[STATE_RUNNING] = "active",
+	[STATE_IDLEINTRANSACTION] = "idle in transaction",
+	[STATE_FASTPATH] = "fastpath function call",
+	[STATE_IDLEINTRANSACTION_ABORTED] = "idle in transaction (aborted)",
+	[STATE_DISABLED] = NULL
+};
+
+/* Is the blocker a process with a snapshot or transaction of its own? */
+static bool
+is_process(const PvBlocker *blocker)
 {
-	PvBlocker  *blockers;
-	int			n;
-} Collection;
+	return blocker->kind == PV_BLOCKER_PROCESS ||
+		blocker->kind == PV_BLOCKER_FEEDBACK;
+}
 
 /* Return the older of two transaction IDs, of which any may be invalid. */
 static TransactionId
@@ -68,10 +102,7 @@ older(TransactionId a, TransactionId b)
 	return TransactionIdPrecedes(a, b) ? a : b;
 }
 
-/*
- * Return what the process holds back: the older of its transaction and
- * snapshot.
- */
+/* Return the older of transaction and snapshot of the process. */
 static TransactionId
 held_by(const PGPROC *proc)
 {
@@ -92,8 +123,8 @@ is_prepared(const PGPROC *proc)
 
 /*
  * Is this a parallel worker whose leader has the same snapshot, and so holds
- * back as much?  The leader may end at any time.  Then what is read here is of
- * no use, but does no harm, since the memory of processes is never freed.
+ * back as much?  The leader may end at any time, but the memory of processes is
+ * never freed.
  */
 static bool
 is_shown_by_leader(const PGPROC *proc)
@@ -111,39 +142,46 @@ is_shown_by_leader(const PGPROC *proc)
 		TransactionIdPrecedesOrEquals(xmin, held_by(proc));
 }
 
-/* Add a process or prepared transaction.  The caller holds ProcArrayLock. */
-static void
-collect_process(const PGPROC *proc, Collection *collection)
+/*
+ * Set *blocker to a process or prepared transaction, if it is one.  Return
+ * their number.  The caller holds ProcArrayLock.
+ */
+static int
+collect_process(const PGPROC *proc, PvBlocker *blocker)
 {
 	TransactionId xmin = held_by(proc);
-	PvBlocker	blocker = {0};
 
 	if (!TransactionIdIsValid(xmin) || proc == MyProc ||
 		(proc->statusFlags & (PROC_IN_VACUUM | PROC_IN_LOGICAL_DECODING)) ||
 		is_shown_by_leader(proc) || (proc->pid == 0 && !is_prepared(proc)))
-		return;
-	blocker.kind = proc->pid == 0 ? PV_BLOCKER_PREPARED :
+		return 0;
+	memset(blocker, 0, sizeof(*blocker));
+	blocker->kind = proc->pid == 0 ? PV_BLOCKER_PREPARED :
 		(proc->statusFlags & PROC_AFFECTS_ALL_HORIZONS) ? PV_BLOCKER_FEEDBACK :
 		PV_BLOCKER_PROCESS;
-	blocker.pid = proc->pid;
-	blocker.database = proc->databaseId;
-	blocker.role = proc->roleId;
-	blocker.xmin = xmin;
-	blocker.xid = proc->xid;
-	collection->blockers[collection->n++] = blocker;
+	blocker->pid = proc->pid;
+	blocker->database = proc->databaseId;
+	blocker->role = proc->roleId;
+	blocker->xmin = xmin;
+	blocker->xid = proc->xid;
+	return 1;
 }
 
-/* Add a replication slot.  The caller holds ReplicationSlotControlLock. */
-static void
-collect_slot(ReplicationSlot *slot, Collection *collection)
+/*
+ * Set the next ones to a replication slot, which may be two.  Return their
+ * number.  The caller holds ReplicationSlotControlLock.
+ */
+static int
+collect_slot(ReplicationSlot *slot, PvBlocker *blockers)
 {
+	int			n = 0;
 	PvBlocker	blocker = {0};
 	TransactionId xmin,
 				catalog_xmin;
 	bool		invalid;
 
 	if (!slot->in_use)
-		return;
+		return 0;
 	SpinLockAcquire(&slot->mutex);
 	xmin = slot->effective_xmin;
 	catalog_xmin = slot->effective_catalog_xmin;
@@ -156,64 +194,49 @@ collect_slot(ReplicationSlot *slot, Collection *collection)
 	blocker.slot = slot->data.name;
 	SpinLockRelease(&slot->mutex);
 
-	if (invalid)
-		return;
-	if (TransactionIdIsValid(xmin))
+	if (TransactionIdIsValid(xmin) && !invalid)
 	{
 		blocker.kind = PV_BLOCKER_SLOT_XMIN;
 		blocker.xmin = xmin;
-		collection->blockers[collection->n++] = blocker;
+		blockers[n++] = blocker;
 	}
-	if (TransactionIdIsValid(catalog_xmin))
+	if (TransactionIdIsValid(catalog_xmin) && !invalid)
 	{
 		blocker.kind = PV_BLOCKER_SLOT_CATALOG;
 		blocker.xmin = catalog_xmin;
-		collection->blockers[collection->n++] = blocker;
+		blockers[n++] = blocker;
 	}
+	return n;
 }
 
 /*
- * Return the number of PGPROCs; those of prepared transactions follow the
- * others.
- */
-static int
-num_processes(void)
-{
-	return ProcGlobal->allProcCount + max_prepared_xacts;
-}
-
-/*
- * Collect all blockers of all databases except this process, in an array in
- * the current memory context.  Return their number.  A process that is ending
- * may have left its transaction ID behind; is_running() and
- * pv_blocker_look_up() tell.
+ * Collect all blockers of all databases except this process in a new array.
+ * Return their number.  A process that is ending may have left its transaction
+ * ID behind; is_running() and pv_blocker_look_up() tell.
  */
 int
 pv_blockers_collect(PvBlocker **blockers)
 {
-	int			nprocs = num_processes();
+	int			nprocs = ProcGlobal->allProcCount + max_prepared_xacts;
 	int			nslots = pv_num_slots();
-	Collection	collection = {0};
+	int			n = 0;
 
-	collection.blockers = MemoryContextAllocHuge(CurrentMemoryContext,
-												 (nprocs + 2 * nslots) *
-												 sizeof(PvBlocker));
+	*blockers = MemoryContextAllocHuge(CurrentMemoryContext,
+									   (nprocs + 2 * nslots) *
+									   sizeof(PvBlocker));
 
+	/* the PGPROCs of prepared transactions follow the others */
 	LWLockAcquire(ProcArrayLock, LW_SHARED);
 	for (int i = 0; i < nprocs; i++)
-		collect_process(&ProcGlobal->allProcs[i], &collection);
+		n += collect_process(&ProcGlobal->allProcs[i], *blockers + n);
 	LWLockRelease(ProcArrayLock);
 
-	if (nslots > 0)
-	{
-		LWLockAcquire(ReplicationSlotControlLock, LW_SHARED);
-		for (int i = 0; i < nslots; i++)
-			collect_slot(&ReplicationSlotCtl->replication_slots[i],
-						 &collection);
-		LWLockRelease(ReplicationSlotControlLock);
-	}
-	*blockers = collection.blockers;
-	return collection.n;
+	LWLockAcquire(ReplicationSlotControlLock, LW_SHARED);
+	for (int i = 0; i < nslots; i++)
+		n += collect_slot(&ReplicationSlotCtl->replication_slots[i],
+						  *blockers + n);
+	LWLockRelease(ReplicationSlotControlLock);
+	return n;
 }
 
 /*
@@ -239,49 +262,28 @@ pv_horizon_of(Relation rel)
 bool
 pv_blocker_affects(const PvBlocker *blocker, PvHorizon horizon)
 {
-	switch (blocker->kind)
-	{
-		case PV_BLOCKER_PROCESS:
-		case PV_BLOCKER_PREPARED:
-			return horizon == PV_HORIZON_SHARED ||
-				blocker->database == MyDatabaseId || RecoveryInProgress();
-		case PV_BLOCKER_FEEDBACK:
-		case PV_BLOCKER_SLOT_XMIN:
-			return true;
-		case PV_BLOCKER_SLOT_CATALOG:
-			return horizon != PV_HORIZON_DATA;
-		case PV_BLOCKER_NONE:
-			break;
-	}
-	return false;
+	if (blocker->kind == PV_BLOCKER_PROCESS ||
+		blocker->kind == PV_BLOCKER_PREPARED)
+		return horizon == PV_HORIZON_SHARED ||
+			blocker->database == MyDatabaseId || RecoveryInProgress();
+	return blocker->kind != PV_BLOCKER_SLOT_CATALOG ||
+		horizon != PV_HORIZON_DATA;
 }
 
 /*
- * Return what tells the blocker from others of its kind: a PID, the
- * transaction ID of a prepared transaction, or a hash of the name of a slot.
- * PIDs and transaction IDs are used again after a while.
+ * Return what tells the blocker from others of its kind.  PIDs and transaction
+ * IDs are used again after a while.
  */
 uint64
 pv_blocker_key(const PvBlocker *blocker)
 {
-	const char *name;
+	const char *name = NameStr(blocker->slot);
 
-	switch (blocker->kind)
-	{
-		case PV_BLOCKER_PROCESS:
-		case PV_BLOCKER_FEEDBACK:
-			return blocker->pid;
-		case PV_BLOCKER_PREPARED:
-			return blocker->xid;
-		case PV_BLOCKER_SLOT_XMIN:
-		case PV_BLOCKER_SLOT_CATALOG:
-			name = NameStr(blocker->slot);
-			return hash_bytes_extended((const unsigned char *) name,
-									   strlen(name), 0);
-		case PV_BLOCKER_NONE:
-			break;
-	}
-	return 0;
+	if (blocker->kind == PV_BLOCKER_PREPARED)
+		return blocker->xid;
+	if (is_process(blocker))
+		return blocker->pid;
+	return hash_bytes_extended((const unsigned char *) name, strlen(name), 0);
 }
 
 /*
@@ -292,35 +294,25 @@ pv_blocker_key(const PvBlocker *blocker)
 static bool
 may_have_cause(const PvBlocker *blocker)
 {
-	switch (blocker->kind)
-	{
-		case PV_BLOCKER_PROCESS:
-			return blocker->xid != blocker->xmin;
-		case PV_BLOCKER_FEEDBACK:
-			return true;
-		case PV_BLOCKER_SLOT_XMIN:
-			return blocker->pid != 0;
-		default:
-			return false;
-	}
+	return blocker->kind == PV_BLOCKER_FEEDBACK ||
+		(blocker->kind == PV_BLOCKER_PROCESS &&
+		 blocker->xid != blocker->xmin) ||
+		(blocker->kind == PV_BLOCKER_SLOT_XMIN && blocker->pid != 0);
 }
 
 /*
- * Is one of these, a transaction with an XID, the cause that the blocker is as
- * old as it is?
+ * Return the one of these, a transaction with an XID, that is the cause that the
+ * blocker is as old as it is, or NULL.  It may have ended.
  */
-bool
-pv_blocker_has_cause(const PvBlocker *blocker, const PvBlocker *blockers,
-					 int n)
+const PvBlocker *
+pv_blocker_cause(const PvBlocker *blocker, const PvBlocker *blockers, int n)
 {
-	if (!may_have_cause(blocker))
-		return false;
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n && may_have_cause(blocker); i++)
 	{
 		if (blockers[i].xid == blocker->xmin)
-			return true;
+			return &blockers[i];
 	}
-	return false;
+	return NULL;
 }
 
 /*
@@ -346,8 +338,7 @@ pv_blocker_is_cause(const PvBlocker *blocker, const PvBlocker *blockers,
 static bool
 is_running(const PvBlocker *blocker)
 {
-	return (blocker->kind != PV_BLOCKER_PROCESS &&
-			blocker->kind != PV_BLOCKER_FEEDBACK) ||
+	return !is_process(blocker) ||
 		BackendPidGetProc(blocker->pid) != NULL;
 }
 
@@ -377,45 +368,32 @@ oldest_blocker(const PvBlocker *blockers, int n, PvHorizon horizon)
 	return oldest;
 }
 
-/* Return the transaction that has this ID and is still running, or NULL. */
-static const PvBlocker *
-transaction_with(TransactionId xid, const PvBlocker *blockers, int n)
-{
-	for (int i = 0; i < n; i++)
-	{
-		if (blockers[i].xid == xid && is_running(&blockers[i]))
-			return &blockers[i];
-	}
-	return NULL;
-}
-
 /*
- * Find the oldest blocker of that horizon of this database.  Return false if
- * none is as old as the cutoff that was computed just before: what had held it
- * back then has ended, or nothing had.
+ * Find the oldest blocker of that horizon of this database.  Set its kind to
+ * PV_BLOCKER_NONE if none is as old as the cutoff that was computed just
+ * before: what had held it back then has ended, or nothing had.
  *
  * A snapshot is as old as the oldest transaction with an XID that was running
  * when it was taken, in any database.  So if the blocker only has a snapshot,
  * and that transaction is still running, that transaction is to blame: while
- * it runs, every snapshot is as old.  So are those of a standby, which sees
- * the same transactions, and what it sends as feedback.
+ * it runs, every snapshot is as old.  So are those of a standby, and what it
+ * sends as feedback.
  */
-bool
+void
 pv_blocker_find(PvHorizon horizon, TransactionId cutoff, PvBlocker *blocker)
 {
 	PvBlocker  *blockers;
 	int			n = pv_blockers_collect(&blockers);
 	const PvBlocker *oldest = oldest_blocker(blockers, n, horizon);
-	const PvBlocker *cause = NULL;
+	const PvBlocker *cause;
 	TransactionId xmin;
 
 	memset(blocker, 0, sizeof(*blocker));
-	if (oldest != NULL && may_have_cause(oldest))
-		cause = transaction_with(oldest->xmin, blockers, n);
-	if (cause != NULL)
-		oldest = cause;
 	if (oldest != NULL)
-		*blocker = *oldest;
+	{
+		cause = pv_blocker_cause(oldest, blockers, n);
+		*blocker = cause != NULL && is_running(cause) ? *cause : *oldest;
+	}
 	pfree(blockers);
 
 	xmin = blocker->xmin;
@@ -423,5 +401,246 @@ pv_blocker_find(PvHorizon horizon, TransactionId cutoff, PvBlocker *blocker)
 		xmin -= pv_defer_cleanup_age();
 	if (TransactionIdFollows(xmin, cutoff))
 		blocker->kind = PV_BLOCKER_NONE;
-	return blocker->kind != PV_BLOCKER_NONE;
+}
+
+
+/* ----------------------------------------------------------------
+ *		Describing
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Return a text of some database in the encoding of this one: the text itself,
+ * or a copy.  What is not ASCII is replaced if the encodings differ, or if the
+ * text is not valid.  Any role can choose such texts, which must not make a view
+ * or a vacuum fail.
+ */
+const char *
+pv_readable(const char *text, int encoding)
+{
+	char	   *copy;
+
+	if (encoding == GetDatabaseEncoding() &&
+		pg_verify_mbstr(encoding, text, strlen(text), true))
+		return text;
+	copy = pstrdup(text);
+	for (char *c = copy; *c != '\0'; c++)
+	{
+		if (IS_HIGHBIT_SET(*c))
+			*c = '?';
+	}
+	return copy;
+}
+
+/*
+ * Return the entry of the process in the list of backends, as it was when this
+ * transaction first read the list; NULL if there is none.
+ */
+const PgBackendStatus *
+pv_status_of(int pid)
+{
+	int			n = pgstat_fetch_stat_numbackends();
+
+	for (int i = 1; i <= n; i++)
+	{
+		const PgBackendStatus *status = pv_backend_status(i);
+
+		if (status->st_procpid == pid)
+			return status;
+	}
+	return NULL;
+}
+
+/* Return a text that may come from another database, in valid characters. */
+static const char *
+readable(const char *text)
+{
+	return text == NULL ? NULL : pv_readable(text, GetDatabaseEncoding());
+}
+
+/*
+ * May the viewer see a session of that role?  Core: utils/adt/pgstatfuncs.c,
+ * HAS_PGSTAT_PERMISSIONS.
+ */
+static bool
+may_see(Oid viewer, Oid role)
+{
+	return !OidIsValid(viewer) ||
+		has_privs_of_role(viewer, ROLE_PG_READ_ALL_STATS) ||
+		(OidIsValid(role) && has_privs_of_role(viewer, role));
+}
+
+/*
+ * Look up a process.  The list of backends may be later than the blocker was
+ * found.  By then the PID may be that of a session of another role, so the
+ * viewer must have the privileges of that one, too.
+ */
+static void
+look_up_process(const PvBlocker *blocker, Oid viewer,
+				PvBlockerDetails *details)
+{
+	const PgBackendStatus *status = pv_status_of(blocker->pid);
+
+	details->visible = status != NULL && may_see(viewer, blocker->role) &&
+		may_see(viewer, status->st_userid);
+	details->gone = status == NULL;
+	details->kind = blocker->kind == PV_BLOCKER_FEEDBACK ? "standby feedback" :
+		"session";
+	if (OidIsValid(blocker->role) && (details->visible || details->gone) &&
+		may_see(viewer, blocker->role))
+		details->role = readable(GetUserNameFromId(blocker->role, true));
+	if (!details->visible)
+		return;
+	details->name = readable(pstrdup(status->st_appname));
+	details->state = state_names[status->st_state];
+	details->query = readable(pgstat_clip_activity(status->st_activity_raw));
+	details->began = status->st_proc_start_timestamp;
+	if (blocker->kind == PV_BLOCKER_FEEDBACK)
+		return;
+
+	details->since = status->st_xact_start_timestamp;
+	details->began = Max(details->began, details->since);
+	if (status->st_backendType != B_BACKEND &&
+		status->st_backendType != B_WAL_SENDER)
+		details->kind = "background process";
+	else if (status->st_state == STATE_IDLEINTRANSACTION ||
+			 status->st_state == STATE_IDLEINTRANSACTION_ABORTED)
+		details->kind = "idle in transaction";
+}
+
+/* Take the name and the time from one row of pg_prepared_xact(). */
+static void
+take_prepared(HeapTupleHeader row, PvBlockerDetails *details)
+{
+	bool		isnull;
+	Datum		owner = GetAttributeByNum(row, PREPARED_OWNER, &isnull);
+
+	details->gid =
+		TextDatumGetCString(GetAttributeByNum(row, PREPARED_GID, &isnull));
+	details->name = readable(details->gid);
+	details->since =
+		DatumGetTimestampTz(GetAttributeByNum(row, PREPARED_AT, &isnull));
+	details->began = details->since;
+	details->role =
+		readable(GetUserNameFromId(DatumGetObjectId(owner), true));
+}
+
+/*
+ * Look up a prepared transaction.  Only a function that returns a set knows
+ * their identifiers.  Call it until it has returned all.
+ */
+static void
+look_up_prepared(const PvBlocker *blocker, PvBlockerDetails *details)
+{
+	LOCAL_FCINFO(fcinfo, 0);
+	FmgrInfo	flinfo;
+	ReturnSetInfo rsinfo = {.type = T_ReturnSetInfo};
+	MemoryContext of_row = AllocSetContextCreate(CurrentMemoryContext,
+												 "parvacuum prepared transaction",
+												 ALLOCSET_SMALL_SIZES);
+
+	details->kind = "prepared transaction";
+	details->gone = true;
+	fmgr_info(F_PG_PREPARED_XACT, &flinfo);
+	rsinfo.econtext = CreateStandaloneExprContext();
+	rsinfo.allowedModes = SFRM_ValuePerCall;
+	InitFunctionCallInfoData(*fcinfo, &flinfo, 0, InvalidOid, NULL,
+							 (Node *) &rsinfo);
+	for (;;)
+	{
+		MemoryContext old_context;
+		HeapTupleHeader row;
+		Datum		result;
+		bool		isnull;
+
+		rsinfo.returnMode = SFRM_ValuePerCall;
+		rsinfo.isDone = ExprSingleResult;
+		fcinfo->isnull = false;
+		MemoryContextReset(of_row);
+		old_context = MemoryContextSwitchTo(of_row);
+		result = FunctionCallInvoke(fcinfo);
+		MemoryContextSwitchTo(old_context);
+		if (rsinfo.isDone != ExprMultipleResult)
+			break;
+		row = DatumGetHeapTupleHeader(result);
+		result = GetAttributeByNum(row, PREPARED_XID, &isnull);
+		if (DatumGetTransactionId(result) == blocker->xid)
+		{
+			take_prepared(row, details);
+			details->gone = false;
+		}
+	}
+	FreeExprContext(rsinfo.econtext, true);
+	MemoryContextDelete(of_row);
+}
+
+/* Look up what the viewer may see of a blocker.  Strings are in new memory. */
+void
+pv_blocker_look_up(const PvBlocker *blocker, Oid viewer,
+				   PvBlockerDetails *details)
+{
+	memset(details, 0, sizeof(*details));
+	details->visible = true;
+	if (is_process(blocker))
+		look_up_process(blocker, viewer, details);
+	else if (blocker->kind == PV_BLOCKER_PREPARED)
+		look_up_prepared(blocker, details);
+	else
+	{
+		details->kind = blocker->kind == PV_BLOCKER_SLOT_XMIN ? "slot xmin" :
+			"slot catalog_xmin";
+		details->name = NameStr(blocker->slot);
+		details->state = blocker->pid != 0 ? "active" : "inactive";
+		details->since = blocker->inactive_since;
+	}
+}
+
+/*
+ * Append a name in quotes, with a word before it, if it is known.  Others may
+ * have chosen the name, so shorten it, and do not let it begin a new line of
+ * the log.
+ */
+static void
+append_name(StringInfo buf, const char *before, const char *name)
+{
+	int			len;
+
+	if (name == NULL || name[0] == '\0')
+		return;
+	len = pg_mbcliplen(name, strlen(name), MAX_NAME);
+	appendStringInfo(buf, "%s \"", before);
+	for (int i = 0; i < len; i++)
+		appendStringInfoChar(buf, (unsigned char) name[i] < ' ' ||
+							 name[i] == '\x7f' ? '?' : name[i]);
+	appendStringInfoString(buf, name[len] != '\0' ? "...\"" : "\"");
+}
+
+/*
+ * Append who the blocker is, without a newline.  It was found at that time, and
+ * may have ended by the time of the details.
+ */
+void
+pv_blocker_describe(StringInfo buf, const PvBlocker *blocker,
+					const PvBlockerDetails *details, TimestampTz found_at)
+{
+	bool		is_slot = blocker->kind >= PV_BLOCKER_SLOT_XMIN;
+
+	appendStringInfoString(buf, details->kind);
+	if (!is_process(blocker))
+		append_name(buf, "", details->name);
+	if (blocker->pid != 0)
+		appendStringInfo(buf, ", PID %d", blocker->pid);
+	if (is_process(blocker))
+		append_name(buf, ", application", details->name);
+	append_name(buf, ", role", details->role);
+	if (is_slot)
+		appendStringInfo(buf, ", %s", details->state);
+	if (details->gone)
+		appendStringInfoString(buf, ", which has ended");
+	else if (blocker->kind == PV_BLOCKER_PROCESS && details->visible &&
+			 (details->since == 0 || details->since > found_at))
+		appendStringInfoString(buf, ", whose transaction has ended");
+	else if (details->since != 0)
+		appendStringInfo(buf, "%s since %s", is_slot ? "" : ",",
+						 timestamptz_to_str(details->since));
 }

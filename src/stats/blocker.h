@@ -74,14 +74,12 @@ extern uint64 pv_blocker_key(const PvBlocker *blocker);
 extern bool pv_blocker_is_cause(const PvBlocker *blocker,
 								const PvBlocker *blockers, int n,
 								PvHorizon horizon);
-extern bool pv_blocker_has_cause(const PvBlocker *blocker,
-								 const PvBlocker *blockers, int n);
-extern bool pv_blocker_find(PvHorizon horizon, TransactionId cutoff,
+extern const PvBlocker *pv_blocker_cause(const PvBlocker *blocker,
+										 const PvBlocker *blockers, int n);
+extern void pv_blocker_find(PvHorizon horizon, TransactionId cutoff,
 							PvBlocker *blocker);
 
 extern const PgBackendStatus *pv_status_of(int pid);
-
-/* Any text of another database */
 extern const char *pv_readable(const char *text, int encoding);
 
 /* Describing: a viewer that is no valid role sees everything */

@@ -4,8 +4,7 @@
  *	  How long the rest of a vacuum will take.
  *
  * Pure functions: no clock, no lock, no shared state.  Sessions run them for
- * parvacuum_progress and parvacuum_plan(), a leader for the lines of VERBOSE,
- * and the unit tests with numbers of their own.
+ * parvacuum_progress and parvacuum_plan(), and a leader for VERBOSE.
  *
  * For each phase, the rest is the number of pages left times the time that a
  * page takes:
@@ -48,9 +47,7 @@
  */
 #define MAX_PAST_RATIO			3.0
 
-/*
- * Set *past to what a vacuum took.
- */
+/* Set *past to what a vacuum took. */
 void
 pv_eta_past(const PvResult *last, PvEtaPast *past)
 {
@@ -68,10 +65,8 @@ pv_eta_past(const PvResult *last, PvEtaPast *past)
 
 /*
  * Return the microseconds that a page of a phase took in the last vacuum, or
- * PV_ETA_UNKNOWN.  How long its index scans and dead items took is known, but
- * not their pages.  So it is assumed to have visited as many index pages in
- * each index scan, and to have found as many dead items on a heap page, as this
- * one.
+ * PV_ETA_UNKNOWN.  It is assumed to have visited as many index pages in each
+ * index scan, and to have found as many dead items on a heap page, as this one.
  */
 double
 pv_eta_past_page(const PvEtaPast *past, PvPhase phase, double index_pages,
@@ -88,9 +83,7 @@ pv_eta_past_page(const PvEtaPast *past, PvPhase phase, double index_pages,
 	return usecs > 0 ? usecs : PV_ETA_UNKNOWN;
 }
 
-/*
- * Return the microseconds that so many pages take, or PV_ETA_UNKNOWN.
- */
+/* Return the microseconds that so many pages take, or PV_ETA_UNKNOWN. */
 double
 pv_eta_usecs(double pages, double usecs_per_page)
 {
@@ -115,9 +108,7 @@ blocks_to_read(const PvEtaInput *input)
 	return input->passed > 0 ? left * input->read / input->passed : left;
 }
 
-/*
- * Return the share of the heap scan that is done, 0 to 1.
- */
+/* Return the share of the heap scan that is done, 0 to 1. */
 static double
 share_scanned(const PvEtaInput *input)
 {
@@ -126,9 +117,7 @@ share_scanned(const PvEtaInput *input)
 	return left > 0 ? input->read / (input->read + left) : 1;
 }
 
-/*
- * Return the number of index scans in all, or PV_ETA_UNKNOWN.
- */
+/* Return the number of index scans in all, or PV_ETA_UNKNOWN. */
 static int
 expected_index_scans(const PvEtaInput *input)
 {
@@ -191,9 +180,7 @@ left_in_all(const PvEtaInput *input, PvPhase phase, int index_scans)
 	return input->phase == PV_PHASE_VACUUM_HEAP ? left_in_phase(input) : 0;
 }
 
-/*
- * Return the microseconds that a page of a phase takes, or PV_ETA_UNKNOWN.
- */
+/* Return the microseconds that a page of a phase takes, or PV_ETA_UNKNOWN. */
 static double
 usecs_per_page(const PvEtaInput *input, const PvEtaPast *past, PvPhase phase)
 {
@@ -221,9 +208,7 @@ usecs_per_page(const PvEtaInput *input, const PvEtaPast *past, PvPhase phase)
 	return ratio * then;
 }
 
-/*
- * Return the time that the rest of all phases takes, or PV_ETA_UNKNOWN.
- */
+/* Return the time that the rest of all phases takes, or PV_ETA_UNKNOWN. */
 static double
 all_left(const PvEtaInput *input, const PvEtaPast *past, int index_scans)
 {
@@ -243,9 +228,8 @@ all_left(const PvEtaInput *input, const PvEtaPast *past, int index_scans)
 }
 
 /*
- * Forecast what is left of a vacuum.  past is what the last vacuum of the same
- * table took.  The times in *eta count from the moment at which the input was
- * true.
+ * Forecast what is left of a vacuum.  The times in *eta count from the moment
+ * at which the input was true.
  */
 void
 pv_eta(const PvEtaInput *input, const PvEtaPast *past, PvEta *eta)

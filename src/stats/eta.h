@@ -14,8 +14,7 @@
 
 /*
  * An index scan is bypassed if less than this fraction of the pages has dead
- * items, and there are fewer dead items than this: as many as fit in 32 MB, six
- * bytes each, which is core's rule before PG 17
+ * items, and fewer of these than fit in 32 MB: core's rule before PG 17
  */
 #define PV_BYPASS_THRESHOLD_PAGES	0.02
 #define PV_BYPASS_THRESHOLD_ITEMS	(INT64CONST(32) * 1024 * 1024 / 6)

@@ -1,31 +1,37 @@
 /*-------------------------------------------------------------------------
  *
  * history.c
- *	  The history of vacuums and their totals, in shared memory.
+ *	  The history of vacuums and their totals, in shared memory, and the file
+ *	  that keeps them while the server is down.
  *
  * These are the records of stats/records.c, in main shared memory, under one
- * lightweight lock.  The lock is held while a record is added, or while all
- * records of a kind are copied.  Under it nothing fails, waits or is
- * allocated.  If parvacuum.history_size and parvacuum.stats_size are 0, there
- * is no memory, and nothing is recorded.
+ * lightweight lock.  Under it nothing fails, waits or is allocated.  If
+ * parvacuum.history_size and parvacuum.stats_size are 0, there is no memory, and
+ * nothing is recorded.
  *
  *		process that vacuums	adds a vacuum when it has ended
  *								(stats/history_run.c)
  *		sessions				copy records for the views, reset
  *		launcher				writes the file while the server runs, and takes
  *								samples of the next transaction ID
- *		postmaster				reads the file at the start, writes it at the end
+ *		postmaster				reads the file at the start, also after a crash,
+ *								and writes it at the end
  *
- * The file (stats/history_file.c) is written when there is something new and
- * a minute has passed since it was last written.  So a crash loses the
- * vacuums of the last minute.  The process that adds the first record after
- * the file was written wakes the launcher.  The launcher holds the lock, in
- * shared mode, only to copy the records.  No process that vacuums writes the
- * file, because it would do so while its table is locked.  If the server has no
- * slot for the launcher, the file is written only at the end.
+ * The file is written when there is something new and a minute has passed since
+ * it was last written.  So a crash loses the vacuums of the last minute.  The
+ * process that adds the first record after the file was written wakes the
+ * launcher.  No process that vacuums writes the file, because it would do so
+ * while its table is locked.  If the server has no slot for the launcher, the
+ * file is written only at the end.
  *
- * An immediate shutdown kills processes, perhaps in the middle of a change.
- * "changing" says so, and then the postmaster keeps the file as it is.
+ * It is written under another name, flushed, and renamed.  So there is a
+ * complete file at any time, also after a crash of the system.  A file that
+ * cannot be read is no reason not to start.  It is renamed, so that nothing is
+ * lost, and the history begins anew.
+ *
+ * The server's own statistics of the last shutdown are in the same directory.
+ * A base backup includes it, so a standby has the history of its primary as it
+ * was then.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -33,9 +39,14 @@
  */
 #include "postgres.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "access/transam.h"
 #include "access/xlog.h"
 #include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/fd.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
@@ -46,6 +57,13 @@
 #include "base/settings.h"
 #include "stats/history.h"
 
+#define HISTORY_FILE	PGSTAT_STAT_PERMANENT_DIRECTORY "/parvacuum.stat"
+#define NEW_FILE		HISTORY_FILE ".tmp"
+#define BAD_FILE		HISTORY_FILE ".bad"
+
+/* More than the largest settings need */
+#define MAX_FILE_SIZE	((off_t) 1024 * 1024 * 1024)
+
 /* Milliseconds from one time that the file is written to the next */
 #define WRITE_INTERVAL_MS		60000
 
@@ -55,7 +73,8 @@
 typedef struct HistoryShared
 {
 	/* all of it is under the lock */
-	bool		changing;		/* within a change */
+	bool		changing;		/* within a change, in which an immediate
+								 * shutdown may kill the process */
 	bool		unwritten;		/* something is not in the file */
 	Latch	   *writer;			/* of the launcher, or NULL */
 	PvRecords	records;		/* their arrays follow */
@@ -63,31 +82,153 @@ typedef struct HistoryShared
 
 static HistoryShared *shared = NULL;
 
-/* Those of a server where nothing is recorded */
+static LWLock *lock = NULL;
+
+/* The records of a server where nothing is recorded */
 static const PvRecords no_records;
 
-static LWLock *lock = NULL;
+/*
+ * A file that cannot be used is still there under its name.  Set in the
+ * postmaster before it starts the launcher, which inherits it.
+ */
+static bool in_the_way = false;
 
 
 /* ----------------------------------------------------------------
- *		Setting up
+ *		The file
  * ----------------------------------------------------------------
  */
 
-/* Return 0 if nothing is recorded. */
-Size
-pv_history_shmem_size(void)
+/*
+ * Replace the file by an image.  If that fails, log the reason, keep the former
+ * file, and return false.
+ */
+static bool
+replace_file(const char *image, Size size)
 {
-	if (pv_guc_history_size == 0 && pv_guc_stats_size == 0)
-		return 0;
-	return MAXALIGN(offsetof(HistoryShared, records) +
-					pv_records_size(pv_guc_history_size, pv_guc_stats_size));
+	struct stat st;
+	FILE	   *file;
+	bool		good;
+
+	/* the administrator may have moved it away */
+	if (in_the_way && lstat(HISTORY_FILE, &st) != 0 && errno == ENOENT)
+		in_the_way = false;
+	if (in_the_way)
+		return false;
+
+	/* what a crash or somebody else has left under this name is of no use */
+	(void) unlink(NEW_FILE);
+	errno = 0;
+	file = AllocateFile(NEW_FILE, PG_BINARY_W);
+	good = file != NULL && fwrite(image, 1, size, file) == size;
+	if (file != NULL && FreeFile(file) != 0)
+		good = false;
+	if (!good)
+	{
+		if (errno == 0)
+			errno = ENOSPC;
+		ereport(LOG,
+				(errcode_for_file_access(),
+				 errmsg("could not write file \"%s\": %m", NEW_FILE)));
+	}
+	if (!good || durable_rename(NEW_FILE, HISTORY_FILE, LOG) != 0)
+	{
+		(void) unlink(NEW_FILE);
+		return false;
+	}
+	return true;
 }
 
 /*
- * Write the file, and take note whether that was possible.  The launcher runs
- * this, and the postmaster at its end, when there are no other processes any
- * more.
+ * Read the file into new memory, and set *size.  Return NULL if there is no
+ * file, or if it could not be read; then *problem says why.  Open nothing but
+ * a file: a pipe, for instance, could keep the server from starting.
+ */
+static char *
+read_file(Size *size, const char **problem)
+{
+	struct stat st;
+	FILE	   *file = NULL;
+	char	   *image;
+
+	*problem = NULL;
+	if (stat(HISTORY_FILE, &st) != 0)
+	{
+		if (errno != ENOENT)
+			*problem = psprintf("It could not be found: %m.");
+		return NULL;
+	}
+	if (!S_ISREG(st.st_mode))
+		*problem = "It is not a regular file.";
+	else if (st.st_size > MAX_FILE_SIZE)
+		*problem = "It is too large.";
+	else if ((file = AllocateFile(HISTORY_FILE, PG_BINARY_R)) == NULL)
+		*problem = psprintf("It could not be opened: %m.");
+	if (*problem != NULL)
+		return NULL;
+
+	*size = (Size) st.st_size;
+	image = palloc_extended(*size + 1, MCXT_ALLOC_HUGE | MCXT_ALLOC_NO_OOM);
+	errno = 0;
+	if (image == NULL)
+		*problem = "There is not enough memory to read it.";
+	else if (fread(image, 1, *size, file) != *size)
+		*problem = errno == 0 ? "It could not be read." :
+			psprintf("It could not be read: %m.");
+	FreeFile(file);
+	return *problem == NULL ? image : NULL;
+}
+
+/*
+ * Give a file that cannot be used another name, and log why.  durable_rename()
+ * would open the file, which may be just what is not possible.
+ */
+static void
+keep_aside(const char *problem)
+{
+	int			failed = rename(HISTORY_FILE, BAD_FILE) != 0 ? errno : 0;
+
+	in_the_way = failed != 0;
+	ereport(WARNING,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("could not use parvacuum's history in file \"%s\"",
+					HISTORY_FILE),
+			 errdetail("%s  The history begins anew.", problem),
+			 failed ?
+			 errhint("Move the file away, so that the new history can be written.") :
+			 errhint("The file is kept as \"%s\".", BAD_FILE)));
+	if (failed)
+	{
+		errno = failed;
+		ereport(LOG,
+				(errcode_for_file_access(),
+				 errmsg("could not rename file \"%s\" to \"%s\": %m",
+						HISTORY_FILE, BAD_FILE)));
+	}
+}
+
+/* Read the file, if there is one, into records that are new. */
+static void
+read_history(PvRecords *records)
+{
+	const char *problem;
+	Size		size;
+	char	   *image = read_file(&size, &problem);
+
+	in_the_way = false;			/* it may have been moved before a crash */
+	if (image != NULL)
+	{
+		problem = pv_records_read_image(records, GetSystemIdentifier(),
+										image, size);
+		pfree(image);
+	}
+	if (problem != NULL)
+		keep_aside(problem);
+}
+
+/*
+ * Write the file.  The launcher runs this, and the postmaster at its end, when
+ * there are no other processes any more.
  */
 static void
 write_file(void)
@@ -110,7 +251,7 @@ write_file(void)
 	if (!alone)
 		LWLockRelease(lock);
 	pv_records_seal_image(image, size);
-	good = pv_history_file_write(image, size);
+	good = replace_file(image, size);
 	pfree(image);
 
 	if (!alone)
@@ -123,7 +264,7 @@ write_file(void)
 		LWLockRelease(lock);
 }
 
-/* After a crash the records may be damaged, and the file is kept. */
+/* After a crash the records may be damaged, and the file is kept as it is. */
 static void
 write_at_exit(int code, Datum arg)
 {
@@ -131,10 +272,23 @@ write_at_exit(int code, Datum arg)
 		write_file();
 }
 
-/*
- * Find the records, or initialize them from the file.  The caller holds
- * AddinShmemInitLock.
+
+/* ----------------------------------------------------------------
+ *		Setting up, and changes
+ * ----------------------------------------------------------------
  */
+
+/* Return 0 if nothing is recorded. */
+Size
+pv_history_shmem_size(void)
+{
+	if (pv_guc_history_size == 0 && pv_guc_stats_size == 0)
+		return 0;
+	return MAXALIGN(offsetof(HistoryShared, records) +
+					pv_records_size(pv_guc_history_size, pv_guc_stats_size));
+}
+
+/* Find the records or set them up.  The caller holds AddinShmemInitLock. */
 void
 pv_history_shmem_startup(LWLock *its_lock)
 {
@@ -155,7 +309,7 @@ pv_history_shmem_startup(LWLock *its_lock)
 					GetCurrentTimestamp());
 	if (IsBinaryUpgrade)
 		return;
-	pv_history_file_read(&shared->records);
+	read_history(&shared->records);
 	if (!IsUnderPostmaster)
 		on_shmem_exit(write_at_exit, (Datum) 0);
 }
@@ -166,12 +320,6 @@ pv_history_exists(void)
 {
 	return shared != NULL;
 }
-
-
-/* ----------------------------------------------------------------
- *		Changes
- * ----------------------------------------------------------------
- */
 
 static void
 begin_change(void)
@@ -197,10 +345,7 @@ end_change(void)
 		SetLatch(writer);
 }
 
-/*
- * Add a vacuum, which gets its number, with what it did to indexes.  The
- * caller has checked that there is a history.
- */
+/* Add a vacuum with what it did to indexes, where pv_history_exists(). */
 void
 pv_history_add(PvHistoryRun *run, PvHistoryIndex *indexes, int nindexes)
 {
@@ -213,15 +358,13 @@ pv_history_add(PvHistoryRun *run, PvHistoryIndex *indexes, int nindexes)
 void
 pv_history_reset(bool totals)
 {
-	TimestampTz now = GetCurrentTimestamp();
-
 	if (shared == NULL)
 		return;
 	begin_change();
 	if (totals)
-		pv_records_reset_stats(&shared->records, now);
+		pv_records_reset_stats(&shared->records, GetCurrentTimestamp());
 	else
-		pv_records_reset_history(&shared->records, now);
+		pv_records_reset_history(&shared->records, GetCurrentTimestamp());
 	end_change();
 }
 
@@ -268,17 +411,9 @@ pv_history_copy(PvRecordKind kind, void **to)
 	return n;
 }
 
-/* Are there totals of tables?  What is known of sweeps is part of them. */
-bool
-pv_history_has_totals(void)
-{
-	return shared != NULL &&
-		shared->records.of[PV_RECORD_TABLE].capacity > 0;
-}
-
 
 /* ----------------------------------------------------------------
- *		Transaction IDs
+ *		Transaction IDs, and the file while the server runs
  * ----------------------------------------------------------------
  */
 
@@ -297,18 +432,14 @@ take_sample(int age_ms)
 	TimestampTz last;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	last = records->nsamples == 0 ? 0 :
-		records->samples[(records->nsamples - 1) % PV_XID_SAMPLES].at;
-	if (last == 0 || last > sample.at ||
+	last = records->samples[(records->nsamples - 1) % PV_XID_SAMPLES].at;
+	if (records->nsamples == 0 || last > sample.at ||
 		TimestampDifferenceExceeds(last, sample.at, age_ms))
 		records->samples[records->nsamples++ % PV_XID_SAMPLES] = sample;
 	LWLockRelease(lock);
 }
 
-/*
- * Return the oldest sample in which that transaction ID had been assigned, all
- * zero if there is none.
- */
+/* Return the oldest sample after that transaction ID, all zero if none. */
 static PvXidSample
 oldest_sample(uint64 xid)
 {
@@ -320,14 +451,12 @@ oldest_sample(uint64 xid)
 	for (; i < records->nsamples && sample.next_xid <= xid; i++)
 		sample = records->samples[i % PV_XID_SAMPLES];
 	pv_history_unlock();
-	if (sample.next_xid <= xid)
-		memset(&sample, 0, sizeof(sample));
-	return sample;
+	return sample.next_xid > xid ? sample : (PvXidSample) {0};
 }
 
 /*
- * Return the transaction IDs that were assigned per second in the last
- * *seconds, a day at most; 0 if that is not known.
+ * Return the transaction IDs assigned per second in the last *seconds, a day at
+ * most; 0 if that is not known.
  */
 double
 pv_history_xid_rate(double *seconds)
@@ -342,8 +471,8 @@ pv_history_xid_rate(double *seconds)
 }
 
 /*
- * Return since when, at least, something has existed whose oldest transaction
- * ID has that age; 0 if that is not known.
+ * Return since when, at least, a transaction ID of that age has existed; 0 if
+ * that is not known.
  */
 TimestampTz
 pv_history_known_since(uint64 xid_age)
@@ -352,12 +481,6 @@ pv_history_known_since(uint64 xid_age)
 
 	return oldest_sample(next > xid_age ? next - xid_age : 0).at;
 }
-
-
-/* ----------------------------------------------------------------
- *		The file, while the server runs
- * ----------------------------------------------------------------
- */
 
 /* The launcher has this latch from now on; take a first sample. */
 void
@@ -372,8 +495,8 @@ pv_history_set_writer(Latch *latch)
 }
 
 /*
- * Launcher: take a sample and write the file if these are due.  Return the
- * milliseconds until one of them will be due, or -1 if there is no history.
+ * Take a sample and write the file if these are due.  Return the milliseconds
+ * until one of them will be due, or -1 if there is no history.
  */
 long
 pv_history_do_due(void)

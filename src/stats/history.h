@@ -19,10 +19,7 @@
 #include "stats/blocker.h"
 #include "stats/records.h"
 
-/*
- * Why another process terminates this one, which fills it in before it sends
- * the signal.
- */
+/* Why another process terminates this one, filled in before the signal */
 typedef struct PvHistoryReason
 {
 	int			sqlerrcode;		/* 0: not known */
@@ -33,7 +30,6 @@ extern Size pv_history_shmem_size(void);
 extern void pv_history_shmem_startup(LWLock *its_lock);
 
 extern bool pv_history_exists(void);
-extern bool pv_history_has_totals(void);
 extern void pv_history_add(PvHistoryRun *run, PvHistoryIndex *indexes,
 						   int nindexes);
 extern void pv_history_reset(bool totals);
@@ -66,9 +62,5 @@ extern void pv_history_note_blocker(const PvBlocker *blocker,
 									TimestampTz found_at);
 extern void pv_history_done(void);
 extern void pv_history_failed(void);
-
-/* The file that keeps it while the server is down (history_file.c) */
-extern bool pv_history_file_write(const char *image, Size size);
-extern void pv_history_file_read(PvRecords *records);
 
 #endif							/* PV_HISTORY_H */

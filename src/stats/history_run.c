@@ -6,27 +6,22 @@
  * The process that vacuums runs this: the leader, not its workers.
  *
  *		pv_history_begin		names, times, who asked for it
- *		pv_history_skipped		the scheduler has not got the table's lock: add it
- *		pv_history_note_index	for each index that was vacuumed or swept, when it is
- *								done
- *		pv_history_note_blocker	the engine, if dead rows were kept
+ *		pv_history_note_...		what was done to each index, and the rest
  *		pv_history_done			all is well: add it
  *		pv_history_failed		in PG_CATCH, with the error: add it
  *
  * What needs the catalogs is looked up at the beginning.  An error is recorded
- * where it is caught, and not at the end of the transaction, for two reasons.
- * The error's text is at hand only while the error is being handled.  And the
- * result, which the vacuum fills in as it proceeds, is on the stack of a
- * function that is still active.  Adding a record takes one lightweight lock
- * and copies memory.  So it is safe in parallel mode, in a transaction that is
- * about to abort, and while interrupts are held.
+ * where it is caught, and not at the end of the transaction.  Only there is the
+ * error's text at hand, and the result, which the vacuum fills in as it
+ * proceeds, still on the stack.  Adding a record takes one lightweight lock and
+ * copies memory.  So it is safe in parallel mode, in a transaction that is about
+ * to abort, and while interrupts are held.
  *
- * A FATAL error, such as the termination of the process, never gets to a
- * PG_CATCH.  It ends the process from within the function that raised it, and
- * a callback adds the record, while the stack is still there.  The text of
- * such an error is in the log only.  A background leader, however, may be
- * terminated because of an error of its caller, who stores that error in
- * memory that both share.
+ * A FATAL error never gets to a PG_CATCH.  It ends the process from within the
+ * function that raised it, and a callback adds the record, while the stack is
+ * still there.  The text of such an error is in the log only.  A background
+ * leader, however, may be terminated because of an error of its caller, who
+ * stores that error in memory that both share.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -96,22 +91,19 @@ set_text(char *to, const char *text)
  * ----------------------------------------------------------------
  */
 
-/* Is one of these locks in the way of another one? */
+/* Does the lock stand in the way of another one with that tag and mode? */
 static bool
-conflicts(LOCKMASK held, LOCKMODE wanted)
+conflicts(const LockInstanceData *lock, const LOCKTAG *tag, LOCKMODE wanted)
 {
+	if (memcmp(&lock->locktag, tag, sizeof(LOCKTAG)) != 0)
+		return false;
 	for (LOCKMODE mode = 1; mode <= MaxLockMode; mode++)
 	{
-		if ((held & LOCKBIT_ON(mode)) && DoLockModesConflict(mode, wanted))
+		if ((lock->holdMask & LOCKBIT_ON(mode)) &&
+			DoLockModesConflict(mode, wanted))
 			return true;
 	}
 	return false;
-}
-
-static bool
-is_same(const LOCKTAG *a, const LOCKTAG *b)
-{
-	return memcmp(a, b, sizeof(LOCKTAG)) == 0;
 }
 
 /* Note what the session does that has this lock, or waits for it. */
@@ -128,10 +120,12 @@ note_session(const LockInstanceData *lock)
 	}
 	pgstat_clear_backend_activity_snapshot();
 	status = pv_status_of(lock->pid);
-	if (status == NULL)
-		return;
-	run.lock_role = status->st_userid;
-	set_text(run.lock_query, pgstat_clip_activity(status->st_activity_raw));
+	if (status != NULL)
+	{
+		run.lock_role = status->st_userid;
+		set_text(run.lock_query,
+				 pgstat_clip_activity(status->st_activity_raw));
+	}
 }
 
 /*
@@ -150,8 +144,7 @@ note_lock_holder(Oid relid, LOCKMODE mode)
 	{
 		const LockInstanceData *lock = &data->locks[i];
 
-		if (lock->pid != MyProcPid && is_same(&lock->locktag, &tag) &&
-			conflicts(lock->holdMask, mode))
+		if (lock->pid != MyProcPid && conflicts(lock, &tag, mode))
 		{
 			note_session(lock);
 			return;
@@ -170,8 +163,7 @@ waits_for_us(const LockInstanceData *waiter, const LockData *data)
 		const LockInstanceData *ours = &data->locks[i];
 
 		if (ours->pid == MyProcPid &&
-			is_same(&ours->locktag, &waiter->locktag) &&
-			conflicts(ours->holdMask, waiter->waitLockMode))
+			conflicts(ours, &waiter->locktag, waiter->waitLockMode))
 			return true;
 	}
 	return false;
@@ -233,17 +225,12 @@ add_run(PvRunOutcome outcome)
 static PvRunOutcome
 outcome_of_error(int sqlerrcode)
 {
-	switch (sqlerrcode)
-	{
-		case ERRCODE_QUERY_CANCELED:
-			return PV_OUTCOME_CANCELED;
-		case ERRCODE_ADMIN_SHUTDOWN:
-		case ERRCODE_CRASH_SHUTDOWN:
-		case ERRCODE_DATABASE_DROPPED:
-			return PV_OUTCOME_TERMINATED;
-		default:
-			return PV_OUTCOME_ERROR;
-	}
+	if (sqlerrcode == ERRCODE_QUERY_CANCELED)
+		return PV_OUTCOME_CANCELED;
+	return sqlerrcode == ERRCODE_ADMIN_SHUTDOWN ||
+		sqlerrcode == ERRCODE_CRASH_SHUTDOWN ||
+		sqlerrcode == ERRCODE_DATABASE_DROPPED ? PV_OUTCOME_TERMINATED :
+		PV_OUTCOME_ERROR;
 }
 
 /* The process ends within a vacuum. */
@@ -265,8 +252,8 @@ add_at_exit(int code, Datum arg)
 }
 
 /*
- * Say where another process stores why it terminates this one.  That memory
- * must stay until the callbacks of before_shmem_exit() have run.
+ * Say where another process stores why it terminates this one, which must stay
+ * until the callbacks of before_shmem_exit() have run.
  */
 void
 pv_history_set_reason(const PvHistoryReason *reason)
@@ -284,9 +271,7 @@ pv_history_fill_reason(PvHistoryReason *reason, const ErrorData *edata)
 	reason->sqlerrcode = edata->sqlerrcode;
 }
 
-/*
- * Note what is known of a relation, and who does something to it, from now on.
- */
+/* Note what is known of a relation, and who does something to it. */
 static void
 begin_run(const FormData_pg_class *form, PvWork action, PvStartedBy started_by)
 {
@@ -310,9 +295,9 @@ begin_run(const FormData_pg_class *form, PvWork action, PvStartedBy started_by)
 
 /*
  * Begin a vacuum of the relation, which is open and locked, or what the
- * scheduler does beside vacuums.  It fills in *result, at the latest by the
- * time that it calls pv_history_done().  A role asked for it if a session waits
- * for it.  The caller is in a transaction; this reads the catalog caches.
+ * scheduler does beside vacuums.  It fills in *result by the time that it calls
+ * pv_history_done().  The caller is in a transaction; this reads the catalog
+ * caches.
  */
 void
 pv_history_begin(Relation rel, PvWork action, PvStartedBy started_by,
@@ -337,9 +322,9 @@ pv_history_begin(Relation rel, PvWork action, PvStartedBy started_by,
 }
 
 /*
- * Note that the scheduler has not got the lock of a table in this mode, and
- * goes on with the next one.  The caller is in a transaction; this reads the
- * catalog caches, and the locks of all sessions.
+ * Add that the scheduler has not got the lock of a table in this mode.  The
+ * caller is in a transaction; this reads the catalog caches, and the locks of
+ * all sessions.
  */
 void
 pv_history_skipped(Oid relid, PvWork action, LOCKMODE mode)
@@ -361,9 +346,8 @@ pv_history_skipped(Oid relid, PvWork action, LOCKMODE mode)
 }
 
 /*
- * Note what was done to an index, which is open.  Call this once for each
- * index of the table, in any order.  Of a sweep only the size and the entries
- * removed are known.
+ * Note what was done to an index, which is open, once for each.  Of a sweep
+ * only the size and the entries removed are known.
  */
 void
 pv_history_note_index(Relation index, const IndexBulkDeleteResult *istat,
@@ -397,9 +381,8 @@ pv_history_note_mark(const PvSweepMark *mark)
 }
 
 /*
- * Note what held back the horizon when the vacuum began, and so kept dead
- * rows.  It is described as it is now.  The caller is in a transaction; this
- * reads the catalog caches.
+ * Note what held back the horizon when the vacuum began, and describe it as it
+ * is now.  The caller is in a transaction; this reads the catalog caches.
  */
 void
 pv_history_note_blocker(const PvBlocker *blocker, TimestampTz found_at)
@@ -422,10 +405,7 @@ pv_history_note_blocker(const PvBlocker *blocker, TimestampTz found_at)
 	pfree(text.data);
 }
 
-/*
- * The vacuum is complete.  Do not record that of an empty TOAST table, which
- * most tables have.
- */
+/* The vacuum is complete; most TOAST tables are empty and not recorded. */
 void
 pv_history_done(void)
 {
@@ -463,8 +443,7 @@ pv_history_failed(void)
 	FreeErrorData(edata);
 
 	/*
-	 * An automatic vacuum that was canceled has given way to that session: it
-	 * was sent the signal when the session had waited for deadlock_timeout.
+	 * An automatic vacuum that was canceled has given way to that session.
 	 * The error says "user request" of any signal.  Core:
 	 * storage/lmgr/proc.c, ProcSleep.
 	 */

@@ -6,15 +6,14 @@
  * Before the engine vacuums indexes, it writes the dead items to a file and
  * enters the table here.  From then on it notes here which indexes are done,
  * and on which segments of the table the second heap pass has begun.  If it is
- * interrupted, nothing has to be written any more.  The next vacuum of the
- * table finishes what is left (engine/keep.c).
+ * interrupted, the next vacuum of the table finishes what is left
+ * (engine/keep.c).
  *
  * engine/keep.c also says why that is right.  What it takes of this file:
  *
  * - Everything is in main shared memory but the items themselves.  So it ends
- *	 with the life of the server: a restart, a crash or a promotion leaves
- *	 nothing.  The files have the names of temporary files, which core removes
- *	 when the server starts.  If they should stay, nothing refers to them.
+ *	 with the life of the server.  The files have the names of temporary files,
+ *	 which core removes when the server starts.
  * - A number ("token") is never used again in one life of the server.  Who
  *	 notes something gives the token, and nothing happens if what it stands for
  *	 has been dropped.
@@ -26,8 +25,8 @@
  * right: what nobody finishes the next vacuum finds again.
  *
  * The files of all tables together have parvacuum.keep_limit.  If there is no
- * room for one more, the owner of tables who has the most gives way, with what
- * was kept first.  So nobody can take the room of others.
+ * room for one more, the owner who has the most gives way, so nobody can take
+ * the room of others.
  *
  * One lightweight lock covers all.  It is held for a short time, and not while
  * files are written or removed.
@@ -50,18 +49,12 @@
 #include "base/settings.h"
 #include "stats/kept.h"
 
-typedef struct Slot
-{
-	bool		complete;		/* the file has been written */
-	PvKept		kept;			/* token 0: the slot is free */
-} Slot;
-
 typedef struct KeptShared
 {
 	uint64		life;			/* a number made at random with this memory */
 	uint64		last_token;
 	pg_atomic_uint32 nused;		/* slots in use, to be read without the lock */
-	Slot		slots[PV_KEPT_SLOTS];
+	PvKept		slots[PV_KEPT_SLOTS];	/* token 0: the slot is free */
 } KeptShared;
 
 /* Which slots are meant */
@@ -100,7 +93,7 @@ pv_kept_shmem_startup(LWLock *its_lock)
 
 /*
  * Write the path of the file of the items, of MAXPGPATH bytes.  Return the
- * number that names this life of the server, which the file has, too.
+ * number of this life of the server, which the file has, too.
  */
 uint64
 pv_kept_path(const PvKept *kept, char *path)
@@ -122,9 +115,9 @@ pv_kept_path(const PvKept *kept, char *path)
 
 /* Free a slot.  The caller holds the lock, and removes the file afterwards. */
 static void
-free_slot(Slot *slot)
+free_slot(PvKept *slot)
 {
-	slot->kept.ref.token = 0;
+	slot->ref.token = 0;
 	slot->complete = false;
 	pg_atomic_fetch_sub_u32(&shared->nused, 1);
 }
@@ -144,28 +137,22 @@ pv_kept_remove_file(const PvKept *kept)
 
 /*
  * Free the first slot that matches, and set *dropped to what it had.  Return
- * false if there is none.  The free slots are behind those in use, mostly, so
- * look no further than all of these.
+ * false if there is none.
  */
 static bool
 drop_first(Matches matches, const void *arg, PvKept *dropped)
 {
-	uint32		left;
 	bool		found = false;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	left = pg_atomic_read_u32(&shared->nused);
-	for (int i = 0; left > 0 && !found; i++)
+	for (int i = 0; i < PV_KEPT_SLOTS && !found; i++)
 	{
-		Slot	   *slot = &shared->slots[i];
+		PvKept	   *slot = &shared->slots[i];
 
-		if (slot->kept.ref.token == 0)
-			continue;
-		left--;
-		found = matches(&slot->kept, arg);
+		found = slot->ref.token != 0 && matches(slot, arg);
 		if (found)
 		{
-			*dropped = slot->kept;
+			*dropped = *slot;
 			free_slot(slot);
 		}
 	}
@@ -218,26 +205,19 @@ is_in_tablespace(const PvKept *kept, const void *tablespace)
 	return kept->tablespace == *(const Oid *) tablespace;
 }
 
-/* A vacuum that begins, and what it takes over */
-typedef struct BeginningVacuum
-{
-	Relation	rel;
-	uint64		token;			/* 0: nothing */
-} BeginningVacuum;
-
 /*
- * Does the vacuum make it invalid?  Tools that swap the files of tables can
- * make another table have this file again.
+ * Does a vacuum of this table and file, which takes that over, make it invalid?
+ * Tools that swap the files of tables can make another table have this file
+ * again.
  */
 static bool
 is_invalidated(const PvKept *kept, const void *arg)
 {
-	const BeginningVacuum *vacuum = arg;
-	Oid			relid = RelationGetRelid(vacuum->rel);
+	const PvKept *vacuum = arg;
 
-	return kept->ref.token != vacuum->token &&
-		(is_of_table(kept, &relid) ||
-		 pv_locator_equals(kept->locator, pv_locator(vacuum->rel)));
+	return kept->ref.token != vacuum->ref.token &&
+		(is_of_table(kept, &vacuum->relid) ||
+		 pv_locator_equals(kept->locator, vacuum->locator));
 }
 
 /*
@@ -247,8 +227,11 @@ is_invalidated(const PvKept *kept, const void *arg)
 void
 pv_kept_begin_vacuum(Relation rel, const PvKeptRef *taken_over)
 {
-	BeginningVacuum vacuum = {rel, taken_over ? taken_over->token : 0};
+	PvKept		vacuum = {.relid = RelationGetRelid(rel),
+	.locator = pv_locator(rel)};
 
+	if (taken_over != NULL)
+		vacuum.ref = *taken_over;
 	(void) drop_all(is_invalidated, &vacuum);
 }
 
@@ -260,24 +243,16 @@ pv_kept_drop(const PvKeptRef *ref)
 		(void) drop_all(is_named, ref);
 }
 
-/* Drop what is kept of a table of this database.  Return false if nothing is. */
+/*
+ * Drop what is kept of a table of this database or of a database, or in a
+ * tablespace.  Return false if nothing is.
+ */
 bool
-pv_kept_drop_table(Oid relid)
+pv_kept_drop_object(Oid classId, Oid objectId)
 {
-	return drop_all(is_of_table, &relid);
-}
-
-void
-pv_kept_drop_database(Oid database)
-{
-	(void) drop_all(is_of_database, &database);
-}
-
-/* Drop all whose files would keep the tablespace from being dropped. */
-void
-pv_kept_drop_tablespace(Oid tablespace)
-{
-	(void) drop_all(is_in_tablespace, &tablespace);
+	return drop_all(classId == RelationRelationId ? is_of_table :
+					classId == DatabaseRelationId ? is_of_database :
+					is_in_tablespace, &objectId);
 }
 
 
@@ -291,7 +266,7 @@ typedef struct OwnersPart
 {
 	uint64		bytes;
 	int			slots;
-	Slot	   *oldest;			/* NULL: nothing */
+	PvKept	   *oldest;			/* NULL: nothing */
 } OwnersPart;
 
 /* Add up what is kept of the tables of one owner.  The caller holds the lock. */
@@ -302,14 +277,13 @@ part_of(Oid owner)
 
 	for (int i = 0; i < PV_KEPT_SLOTS; i++)
 	{
-		Slot	   *slot = &shared->slots[i];
+		PvKept	   *slot = &shared->slots[i];
 
-		if (slot->kept.ref.token == 0 || slot->kept.owner != owner)
+		if (slot->ref.token == 0 || slot->owner != owner)
 			continue;
-		part.bytes += slot->kept.bytes;
+		part.bytes += slot->bytes;
 		part.slots++;
-		if (part.oldest == NULL ||
-			slot->kept.ref.token < part.oldest->kept.ref.token)
+		if (part.oldest == NULL || slot->ref.token < part.oldest->ref.token)
 			part.oldest = slot;
 	}
 	return part;
@@ -321,7 +295,7 @@ part_of(Oid owner)
  * wanted counts for its owner.  Return NULL if he would have the most, but has
  * nothing to give.  The caller holds the lock.
  */
-static Slot *
+static PvKept *
 find_oldest(const PvKept *wanted, bool by_slots)
 {
 	OwnersPart	most = part_of(wanted->owner);
@@ -330,7 +304,7 @@ find_oldest(const PvKept *wanted, bool by_slots)
 	most.slots++;
 	for (int i = 0; i < PV_KEPT_SLOTS; i++)
 	{
-		const PvKept *kept = &shared->slots[i].kept;
+		const PvKept *kept = &shared->slots[i];
 		OwnersPart	part;
 
 		if (kept->ref.token == 0 || kept->owner == wanted->owner)
@@ -346,17 +320,17 @@ find_oldest(const PvKept *wanted, bool by_slots)
  * Return the first free slot if there is room for that many bytes more, else
  * NULL.  The caller holds the lock.
  */
-static Slot *
+static PvKept *
 find_room(uint64 bytes, bool *by_slots)
 {
-	Slot	   *room = NULL;
+	PvKept	   *room = NULL;
 
 	for (int i = PV_KEPT_SLOTS - 1; i >= 0; i--)
 	{
-		if (shared->slots[i].kept.ref.token == 0)
+		if (shared->slots[i].ref.token == 0)
 			room = &shared->slots[i];
 		else
-			bytes += shared->slots[i].kept.bytes;
+			bytes += shared->slots[i].bytes;
 	}
 	*by_slots = room == NULL;
 	return bytes <= (uint64) pv_guc_keep_limit * 1024 ? room : NULL;
@@ -370,8 +344,8 @@ static bool
 try_to_enter(PvKept *wanted, PvKept *dropped)
 {
 	bool		by_slots;
-	Slot	   *slot;
-	Slot	   *oldest = NULL;
+	PvKept	   *slot;
+	PvKept	   *oldest = NULL;
 
 	dropped->ref.token = 0;
 	LWLockAcquire(lock, LW_EXCLUSIVE);
@@ -380,14 +354,14 @@ try_to_enter(PvKept *wanted, PvKept *dropped)
 	{
 		wanted->ref.slot = slot - shared->slots;
 		wanted->ref.token = ++shared->last_token;
-		slot->kept = *wanted;
+		*slot = *wanted;
 		pg_atomic_fetch_add_u32(&shared->nused, 1);
 	}
 	else
 		oldest = find_oldest(wanted, by_slots);
 	if (oldest != NULL)
 	{
-		*dropped = oldest->kept;
+		*dropped = *oldest;
 		free_slot(oldest);
 	}
 	LWLockRelease(lock);
@@ -400,23 +374,23 @@ last_vacuum(Relation rel)
 {
 	PvCounts	counts;
 
-	return pv_fetch_counts(rel->rd_rel->relisshared, RelationGetRelid(rel),
-						   &counts) ? counts.vacuumed_at : 0;
+	(void) pv_fetch_counts(rel->rd_rel->relisshared, RelationGetRelid(rel),
+						   &counts);
+	return counts.vacuumed_at;
 }
 
 /*
  * Reserve a slot for the dead items of the table, and the bytes of their file,
- * and begin to fill in *kept.  What was kept of the table before is dropped.
- * Return false if there is no room.  The caller must write the file and call
- * pv_kept_complete(), or pv_kept_drop() and pv_kept_remove_file(), also after
- * an error.
+ * and begin to fill in *kept.  Drop what was kept of the table before.  Return
+ * false if there is no room.  Write the file then and call pv_kept_complete(),
+ * or pv_kept_drop() and pv_kept_remove_file(), also after an error.
  */
 bool
 pv_kept_reserve(Relation rel, uint64 bytes, PvKept *kept)
 {
 	PvKept		dropped;
 
-	(void) pv_kept_drop_table(RelationGetRelid(rel));
+	(void) pv_kept_drop_object(RelationRelationId, RelationGetRelid(rel));
 	memset(kept, 0, sizeof(*kept));
 	kept->database = MyDatabaseId;
 	kept->tablespace = MyDatabaseTableSpace;
@@ -440,33 +414,32 @@ pv_kept_reserve(Relation rel, uint64 bytes, PvKept *kept)
  * Lock the slot of what is meant, and return it.  The caller must release the
  * lock.  If it has been dropped, return NULL without the lock.
  */
-static Slot *
+static PvKept *
 lock_slot(const PvKeptRef *ref)
 {
-	Slot	   *slot = &shared->slots[ref->slot];
+	PvKept	   *slot = &shared->slots[ref->slot];
 
 	if (ref->token == 0)
 		return NULL;
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	if (slot->kept.ref.token == ref->token)
+	if (slot->ref.token == ref->token)
 		return slot;
 	LWLockRelease(lock);
 	return NULL;
 }
 
 /*
- * The file is complete.  *kept has what is known of it, and no index that is
- * done.  From now on the items are kept.  Return false if they have been
- * dropped meanwhile.
+ * The file is complete.  From now on the items are kept, with what *kept has.
+ * Return false if they have been dropped meanwhile.
  */
 bool
 pv_kept_complete(const PvKept *kept)
 {
-	Slot	   *slot = lock_slot(&kept->ref);
+	PvKept	   *slot = lock_slot(&kept->ref);
 
 	if (slot == NULL)
 		return false;
-	slot->kept = *kept;
+	*slot = *kept;
 	slot->complete = true;
 	LWLockRelease(lock);
 	return true;
@@ -491,35 +464,34 @@ pv_kept_has_index(const PvKept *kept, Relation indrel)
 void
 pv_kept_index_done(const PvKeptRef *ref, Relation indrel)
 {
-	Slot	   *slot = lock_slot(ref);
+	PvKept	   *slot = lock_slot(ref);
 
 	if (slot == NULL)
 		return;
-	if (slot->kept.ndone < PV_KEPT_MAX_INDEXES)
+	if (slot->ndone < PV_KEPT_MAX_INDEXES)
 	{
-		PvKeptIndex *done = &slot->kept.done[slot->kept.ndone++];
+		PvKeptIndex *done = &slot->done[slot->ndone++];
 
 		done->indexrelid = RelationGetRelid(indrel);
 		done->locator = pv_locator(indrel);
-		slot->kept.idle = 0;
+		slot->idle = 0;
 	}
 	LWLockRelease(lock);
 }
 
 /*
- * The second heap pass is about to change pages of the segments before "end".
- * It claims segments in ascending order, so those from the highest "end" on
- * have not been begun.
+ * The second heap pass is about to change pages of the segments before "end",
+ * and of none from the highest "end" on.
  */
 void
 pv_kept_begin_segments(const PvKeptRef *ref, uint32 end)
 {
-	Slot	   *slot = lock_slot(ref);
+	PvKept	   *slot = lock_slot(ref);
 
 	if (slot == NULL)
 		return;
-	slot->kept.begun = Max(slot->kept.begun, end);
-	slot->kept.idle = 0;
+	slot->begun = Max(slot->begun, end);
+	slot->idle = 0;
 	LWLockRelease(lock);
 }
 
@@ -531,39 +503,32 @@ pv_kept_begin_segments(const PvKeptRef *ref, uint32 end)
 bool
 pv_kept_end_early(const PvKeptRef *ref, bool goes_on, TimestampTz yielded_at)
 {
-	Slot	   *slot = lock_slot(ref);
+	PvKept	   *slot = lock_slot(ref);
 
 	if (slot == NULL)
 		return false;
-	slot->kept.scan.goes_on |= goes_on;
-	slot->kept.yielded_at = yielded_at;
+	slot->scan.goes_on |= goes_on;
+	slot->yielded_at = yielded_at;
 	LWLockRelease(lock);
 	return true;
 }
 
 /*
  * A vacuum begins to finish what was found.  Return false if vacuums have tried
- * that before and got no further, so that this one should rather begin anew, or
- * if it has been dropped.
+ * that before and got no further, or if it has been dropped.
  */
 bool
 pv_kept_take_over(const PvKept *kept)
 {
-	Slot	   *slot = lock_slot(&kept->ref);
+	PvKept	   *slot = lock_slot(&kept->ref);
 	bool		good;
 
 	if (slot == NULL)
 		return false;
-	good = slot->kept.idle++ < MAX_IDLE;
+	good = slot->idle++ < MAX_IDLE;
 	LWLockRelease(lock);
 	return good;
 }
-
-
-/* ----------------------------------------------------------------
- *		Looking
- * ----------------------------------------------------------------
- */
 
 /*
  * Find what is kept of a table of this database.  Return false if nothing is.
@@ -574,21 +539,18 @@ bool
 pv_kept_find(Relation rel, PvKept *kept)
 {
 	Oid			relid = RelationGetRelid(rel);
-	uint32		left;
 	bool		found = false;
 
 	if (shared == NULL || pg_atomic_read_u32(&shared->nused) == 0)
 		return false;
 	LWLockAcquire(lock, LW_SHARED);
-	left = pg_atomic_read_u32(&shared->nused);
-	for (int i = 0; left > 0 && !found; i++)
+	for (int i = 0; i < PV_KEPT_SLOTS && !found; i++)
 	{
-		const Slot *slot = &shared->slots[i];
+		const PvKept *slot = &shared->slots[i];
 
-		left -= slot->kept.ref.token != 0;
-		found = slot->complete && is_of_table(&slot->kept, &relid);
+		found = slot->complete && is_of_table(slot, &relid);
 		if (found)
-			*kept = slot->kept;
+			*kept = *slot;
 	}
 	LWLockRelease(lock);
 
@@ -614,7 +576,7 @@ pv_kept_list(PvKept **list)
 	for (int i = 0; i < PV_KEPT_SLOTS; i++)
 	{
 		if (shared->slots[i].complete)
-			(*list)[n++] = shared->slots[i].kept;
+			(*list)[n++] = shared->slots[i];
 	}
 	LWLockRelease(lock);
 	return n;

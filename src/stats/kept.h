@@ -3,8 +3,6 @@
  * kept.h
  *	  The dead items that vacuums keep, should they be interrupted.
  *
- * See stats/kept.c.
- *
  * Portions Copyright (c) 2026, parvacuum developers
  *
  *-------------------------------------------------------------------------
@@ -62,6 +60,7 @@ typedef struct PvKeptScan
 typedef struct PvKept
 {
 	PvKeptRef	ref;
+	bool		complete;		/* the file has been written */
 	Oid			database;
 	Oid			tablespace;		/* which has the file of the items */
 	Oid			relid;
@@ -112,9 +111,7 @@ extern void pv_kept_remove_file(const PvKept *kept);
 
 /* Anybody, at any time */
 extern void pv_kept_drop(const PvKeptRef *ref);
-extern bool pv_kept_drop_table(Oid relid);
-extern void pv_kept_drop_database(Oid database);
-extern void pv_kept_drop_tablespace(Oid tablespace);
+extern bool pv_kept_drop_object(Oid classId, Oid objectId);
 extern int	pv_kept_list(PvKept **list);
 
 #endif							/* PV_KEPT_H */

@@ -12,9 +12,9 @@
  * An operation looks through the groups at most, not through the records.
  * With more groups than MAX_GROUPS, some are taken for one.
  *
- * This file knows nothing of processes and locks; the caller holds whatever
- * covers the memory.  That has pointers into itself, so all processes must
- * have it at the same address.  Nothing here fails or allocates memory.
+ * This file knows nothing of processes and locks.  The memory has pointers into
+ * itself, so all processes must have it at the same address.  Nothing here
+ * fails or allocates memory.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -129,16 +129,6 @@ leave_group(Node *node)
 	dlist_delete(&node->in_group);
 }
 
-/* Make a record, which is in no group, the most recently used of this one. */
-static void
-join_group(Node *node, PvLruGroup *group, uint64 key)
-{
-	if (group->count++ == 0)
-		group->key = key;
-	node->group = group;
-	dlist_push_head(&group->records, &node->in_group);
-}
-
 /* Return the group that gives up a place for a new record of a group. */
 static PvLruGroup *
 victim(const PvLru *lru, uint64 key)
@@ -167,9 +157,7 @@ evict(PvLru *lru, uint64 group)
 	return node;
 }
 
-/*
- * Return the record with this key, or NULL.  This is not a use of it.
- */
+/* Return the record with this key, or NULL.  This is not a use of it. */
 void *
 pv_lru_find(const PvLru *lru, const PvLruKey *key)
 {
@@ -196,6 +184,7 @@ void *
 pv_lru_touch(PvLru *lru, const PvLruKey *key, uint64 group, bool *known)
 {
 	void	   *record = pv_lru_find(lru, key);
+	PvLruGroup *to;
 	Node	   *node;
 
 	*known = record != NULL;
@@ -211,14 +200,15 @@ pv_lru_touch(PvLru *lru, const PvLruKey *key, uint64 group, bool *known)
 		node->key = *key;
 		dlist_push_head(bucket_of(lru, key), &node->in_bucket);
 	}
-	join_group(node, find_group(lru, group), group);
+	to = find_group(lru, group);
+	if (to->count++ == 0)
+		to->key = group;
+	node->group = to;
+	dlist_push_head(&to->records, &node->in_group);
 	return record_of(node);
 }
 
-/*
- * Does a new record of this group get a place that the group does not lose
- * elsewhere?
- */
+/* Does a new record of this group get a place that it does not have yet? */
 bool
 pv_lru_has_room(const PvLru *lru, uint64 group)
 {
@@ -227,9 +217,8 @@ pv_lru_has_room(const PvLru *lru, uint64 group)
 }
 
 /*
- * Return the record after this one, or the first one after NULL, or NULL if
- * there is none: group by group, and those of a group from the least recently
- * used one on.
+ * Return the record after this one, or the first one after NULL, or NULL: group
+ * by group, and of a group the least recently used one first.
  */
 void *
 pv_lru_next(const PvLru *lru, const void *record)

@@ -7,17 +7,16 @@
  * resets, and then the records of each kind (stats/lru.c).
  *
  * The group of a record is the owner of the table, and, for runs, whether it
- * was completed.  So the vacuums of one owner's tables, however many, replace
- * those of others only as long as these have more, and failures replace no
- * successes where there are fewer of them.
+ * was completed.  So the vacuums of one owner's tables replace those of others
+ * only as long as these have more, and failures replace no successes where
+ * there are fewer of them.
  *
- * An image of them, for a file, is a header that says what the file is and
- * how long it must be, the records in use, the oldest first, and a checksum.
- * It can be read into a block of another size, which then has the newest
- * records.  Any sequence of bytes can be given to pv_records_read_image().
+ * An image of them, for a file, is a header, the records in use, and a checksum.
+ * It can be read into a block of another size.  Any sequence of bytes can be
+ * given to pv_records_read_image().
  *
- * This file knows nothing of processes, locks and clocks; the caller holds
- * whatever covers the memory.  Nothing here fails or allocates memory.
+ * This file knows nothing of processes, locks and clocks.  Nothing here fails
+ * or allocates memory.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -48,6 +47,21 @@ typedef struct ImageHeader
 	PvRecords	records;		/* as they are in memory */
 } ImageHeader;
 
+#define ENTRY(name, type, known, summed) \
+	{PV_FIGURE_##type, PV_KNOWN_##known, summed, offsetof(PvResult, name)},
+#define TIME_ENTRY(phase) \
+	{PV_FIGURE_MSECS, PV_KNOWN_ENGINE, false, \
+	 offsetof(PvResult, usecs[phase])},
+
+const PvFigure pv_figures[PV_NUM_FIGURES] = {
+	PV_FIGURES(ENTRY, ENTRY, TIME_ENTRY)
+};
+
+/* Indexed by PvStartedBy */
+const char *const pv_started_by_name[] = {
+	"command", "autovacuum", "scheduler", "function"
+};
+
 const uint32 pv_record_size[PV_RECORD_KINDS] = {
 	[PV_RECORD_RUN] = sizeof(PvHistoryRun),
 	[PV_RECORD_INDEX] = sizeof(PvHistoryIndex),
@@ -55,34 +69,25 @@ const uint32 pv_record_size[PV_RECORD_KINDS] = {
 	[PV_RECORD_INDEX_TOTALS] = sizeof(PvIndexTotals)
 };
 
-/* ----------------------------------------------------------------
- *		The block
- * ----------------------------------------------------------------
- */
-
-/* Set how many records of each kind there can be. */
-static void
-set_capacities(int capacity[PV_RECORD_KINDS], int history_size, int stats_size)
+/* Return how many records of a kind there can be. */
+static int
+capacity_of(PvRecordKind kind, int history_size, int stats_size)
 {
-	capacity[PV_RECORD_RUN] = history_size;
-	capacity[PV_RECORD_INDEX] = history_size * PV_RECORDS_PER_RUN;
-	capacity[PV_RECORD_TABLE] = stats_size;
-	capacity[PV_RECORD_INDEX_TOTALS] = stats_size * PV_TOTALS_PER_TABLE;
+	static const int times[] = {1, PV_RECORDS_PER_RUN, 1, PV_TOTALS_PER_TABLE};
+
+	return times[kind] * (kind < PV_RECORD_TABLE ? history_size : stats_size);
 }
 
-/*
- * Return the size in bytes of a block for that many vacuums in the history,
- * and that many tables with totals.
- */
+/* Return the bytes of a block for so many vacuums and tables with totals. */
 Size
 pv_records_size(int history_size, int stats_size)
 {
-	int			capacity[PV_RECORD_KINDS];
 	Size		size = MAXALIGN(sizeof(PvRecords));
 
-	set_capacities(capacity, history_size, stats_size);
 	for (int kind = 0; kind < PV_RECORD_KINDS; kind++)
-		size += MAXALIGN(pv_lru_size(capacity[kind], pv_record_size[kind]));
+		size += MAXALIGN(pv_lru_size(capacity_of(kind, history_size,
+												 stats_size),
+									 pv_record_size[kind]));
 	return size;
 }
 
@@ -91,16 +96,16 @@ void
 pv_records_init(PvRecords *records, int history_size, int stats_size,
 				TimestampTz now)
 {
-	int			capacity[PV_RECORD_KINDS];
 	char	   *memory = (char *) records + MAXALIGN(sizeof(PvRecords));
 
 	memset(records, 0, sizeof(*records));
-	set_capacities(capacity, history_size, stats_size);
 	for (int kind = 0; kind < PV_RECORD_KINDS; kind++)
 	{
-		pv_lru_init(&records->of[kind], capacity[kind], pv_record_size[kind],
+		int			capacity = capacity_of(kind, history_size, stats_size);
+
+		pv_lru_init(&records->of[kind], capacity, pv_record_size[kind],
 					memory);
-		memory += MAXALIGN(pv_lru_size(capacity[kind], pv_record_size[kind]));
+		memory += MAXALIGN(pv_lru_size(capacity, pv_record_size[kind]));
 	}
 	records->history_reset = records->stats_reset = now;
 }
@@ -121,13 +126,13 @@ find(const PvRecords *records, PvRecordKind kind, Oid database, Oid relid,
  * of this kind.
  */
 static void *
-touch(PvRecords *records, PvRecordKind kind, const PvRecordHead *head,
-	  bool *known)
+touch(PvRecords *records, PvRecordKind kind, const PvRecordHead *head)
 {
+	bool		known;
 	void	   *record = pv_lru_touch(&records->of[kind], &head->key,
-									  head->group, known);
+									  head->group, &known);
 
-	if (!*known)
+	if (!known)
 		memset(record, 0, pv_record_size[kind]);
 	memcpy(record, head, sizeof(*head));
 	return record;
@@ -183,31 +188,11 @@ row_number(const PvHistoryRun *run)
 static void
 add_to_history(PvRecords *records, PvHistoryRun *run)
 {
-	PvHistoryRun *row;
-	bool		known;
+	PvHistoryRun *row = touch(records, PV_RECORD_RUN, &run->head);
 
-	run->runs = 1;
-	run->since = run->start_time;
-	row = touch(records, PV_RECORD_RUN, &run->head, &known);
-	if (known)
-	{
-		run->runs += row->runs;
-		run->since = row->since;
-	}
+	run->since = row->runs == 0 ? run->start_time : row->since;
+	run->runs = row->runs + 1;
 	*row = *run;
-}
-
-/*
- * A sweep that was not completed leaves the mark of the one before.
- */
-static void
-add_sweep(PvTableTotals *totals, const PvHistoryRun *run)
-{
-	if (run->outcome != PV_OUTCOME_DONE)
-		return;
-	totals->sweeps++;
-	totals->last_sweep = run->end_time;
-	totals->mark = run->mark;
 }
 
 /* Was this a vacuum by the engine that was completed? */
@@ -221,32 +206,26 @@ is_complete(const PvHistoryRun *run)
 static void
 add_to_totals(PvTableTotals *totals, const PvHistoryRun *run)
 {
+	bool		done = run->outcome == PV_OUTCOME_DONE;
 	int64	   *sum = totals->sums;
 
+	totals->last_outcome = run->outcome;
+	totals->failed = done ? 0 : totals->failed + 1;
 	if (run->outcome == PV_OUTCOME_SKIPPED)
-	{
-		totals->last_outcome = run->outcome;
-		totals->failed++;
 		return;
-	}
 	totals->runs++;
-	totals->by_core += run->result.by_engine ? 0 : 1;
+	totals->by_core += !run->result.by_engine;
 	totals->canceled += run->outcome == PV_OUTCOME_CANCELED ||
-		run->outcome == PV_OUTCOME_TERMINATED ? 1 : 0;
-	totals->errors += run->outcome == PV_OUTCOME_ERROR ? 1 : 0;
+		run->outcome == PV_OUTCOME_TERMINATED;
+	totals->errors += run->outcome == PV_OUTCOME_ERROR;
 	for (int i = 0; i < PV_NUM_FIGURES; i++)
 	{
 		if (pv_figures[i].summed)
 			*sum++ += pv_figure(&run->result, &pv_figures[i]);
 	}
 	totals->last_run = run->end_time;
-	totals->last_outcome = run->outcome;
-	totals->failed++;
-	if (run->outcome == PV_OUTCOME_DONE)
-	{
+	if (done)
 		totals->last_done = run->end_time;
-		totals->failed = 0;
-	}
 	if (is_complete(run))
 	{
 		totals->kept = run->result.tuples_recently_dead;
@@ -274,24 +253,24 @@ add_to_index(PvIndexTotals *totals, const PvHistoryRun *run,
 	totals->last_run = run->end_time;
 }
 
-/* Return the head of the totals of what a record is about. */
-static PvRecordHead
-head_of_totals(const PvRecordHead *record, Oid owner)
+/* Return the totals of what that record is about, as touch() does. */
+static void *
+touch_totals(PvRecords *records, PvRecordKind kind, PvRecordHead head,
+			 Oid owner)
 {
-	PvRecordHead head = *record;
-
 	head.key.number = 0;
 	head.group = owner;
-	return head;
+	return touch(records, kind, &head);
 }
 
-/* Add a vacuum or a sweep to the totals of its table. */
+/*
+ * Add a vacuum or a sweep to the totals of its table.  A sweep that was not
+ * completed leaves the mark of the one before.
+ */
 static void
 add_to_table(PvRecords *records, const PvHistoryRun *run)
 {
-	PvRecordHead head = head_of_totals(&run->head, run->owner);
 	PvTableTotals *totals;
-	bool		known;
 
 	if (run->action == PV_WORK_ANALYZE)
 		return;
@@ -299,11 +278,15 @@ add_to_table(PvRecords *records, const PvHistoryRun *run)
 		add_to_totals(&records->all, run);
 	if (records->of[PV_RECORD_TABLE].capacity == 0)
 		return;
-	totals = touch(records, PV_RECORD_TABLE, &head, &known);
-	if (run->action == PV_WORK_SWEEP)
-		add_sweep(totals, run);
-	else
+	totals = touch_totals(records, PV_RECORD_TABLE, run->head, run->owner);
+	if (run->action == PV_WORK_VACUUM)
 		add_to_totals(totals, run);
+	else if (run->outcome == PV_OUTCOME_DONE)
+	{
+		totals->sweeps++;
+		totals->last_sweep = run->end_time;
+		totals->mark = run->mark;
+	}
 }
 
 /*
@@ -314,30 +297,27 @@ void
 pv_records_add(PvRecords *records, PvHistoryRun *run, PvHistoryIndex *indexes,
 			   int nindexes)
 {
-	bool		known;
-
 	run->id = ++records->nruns;
 	run->head.key.number = row_number(run);
 	run->head.table = run->head.key.relid;
 	run->head.group = (uint64) run->owner << 1 |
-		(run->outcome != PV_OUTCOME_DONE ? 1 : 0);
+		(run->outcome != PV_OUTCOME_DONE);
 	if (records->of[PV_RECORD_RUN].capacity > 0)
 		add_to_history(records, run);
 	add_to_table(records, run);
 	for (int i = 0; i < nindexes; i++)
 	{
 		PvHistoryIndex *index = &indexes[i];
-		PvRecordHead head = head_of_totals(&index->head, run->owner);
 
 		index->run = run->id;
 		index->head.key.number = run->head.key.number;
 		index->head.group = run->head.group;
 		if (records->of[PV_RECORD_INDEX].capacity > 0)
-			memcpy(touch(records, PV_RECORD_INDEX, &index->head,
-						 &known), index, sizeof(*index));
+			memcpy(touch(records, PV_RECORD_INDEX, &index->head), index,
+				   sizeof(*index));
 		if (records->of[PV_RECORD_INDEX_TOTALS].capacity > 0)
-			add_to_index(touch(records, PV_RECORD_INDEX_TOTALS,
-							   &head, &known), run, index);
+			add_to_index(touch_totals(records, PV_RECORD_INDEX_TOTALS,
+									  index->head, run->owner), run, index);
 	}
 }
 
@@ -361,7 +341,7 @@ has_run(const PvRecords *records, const void *record)
 
 /*
  * Copy all records of a kind, owner by owner, for each of them the oldest
- * first, and return their number.  If "to" is NULL they are only counted.
+ * first, to an array that has room for its capacity.  Return their number.
  */
 int
 pv_records_copy(const PvRecords *records, PvRecordKind kind, void *to)
@@ -373,9 +353,8 @@ pv_records_copy(const PvRecords *records, PvRecordKind kind, void *to)
 	{
 		if (kind == PV_RECORD_INDEX && !has_run(records, record))
 			continue;
-		if (to != NULL)
-			memcpy((char *) to + (Size) n * pv_record_size[kind], record,
-				   pv_record_size[kind]);
+		memcpy((char *) to + (Size) n * pv_record_size[kind], record,
+			   pv_record_size[kind]);
 		n++;
 	}
 	return n;
@@ -384,9 +363,8 @@ pv_records_copy(const PvRecords *records, PvRecordKind kind, void *to)
 /*
  * Set *past to what the last vacuum of a table by the engine took that has
  * scanned pages and done all of its work itself, all zero if there is none: of
- * those that autovacuum or the scheduler began, or of those that a session
- * asked for.  The former have other cost limits than the latter, so their times
- * say nothing about each other.
+ * the automatic ones, or of those that a session asked for.  These have other
+ * cost limits, so their times say nothing about each other.
  */
 void
 pv_records_past(const PvRecords *records, Oid datid, Oid relid,
@@ -445,9 +423,8 @@ pv_records_failures(const PvRecords *records, Oid datid, Oid relid,
  * swept, or its totals were reset.
  *
  * If its owner has all places for totals that he can have, and none is this
- * table's, the answer is no.  Where more tables wanted sweeps than there are
- * places, each sweep would make another table lose its mark, and all would be
- * swept over and over.
+ * table's, the answer is no.  Otherwise each sweep would make another table
+ * lose its mark, and all would be swept over and over.
  */
 bool
 pv_records_sweep_mark(const PvRecords *records, Oid datid, Oid relid,
@@ -463,10 +440,7 @@ pv_records_sweep_mark(const PvRecords *records, Oid datid, Oid relid,
 	return true;
 }
 
-/*
- * Return the pages that an index had when it was last vacuumed or swept; 0 if
- * that is not known.
- */
+/* Return the pages of an index when it was last vacuumed or swept; 0: unknown. */
 BlockNumber
 pv_records_index_pages(const PvRecords *records, Oid datid, Oid indexrelid)
 {
@@ -482,11 +456,14 @@ pv_records_index_pages(const PvRecords *records, Oid datid, Oid indexrelid)
  * ----------------------------------------------------------------
  */
 
-/* Return the number of bytes of so many records of a kind in an image. */
+/*
+ * Return the number of bytes of so many records of a kind in an image.  They
+ * are aligned, since all records have members of 64 bits.
+ */
 static uint64
 part_size(PvRecordKind kind, uint64 count)
 {
-	return MAXALIGN64(count * pv_record_size[kind]);
+	return count * pv_record_size[kind];
 }
 
 /* Return the number of bytes that any image of this block may take. */
@@ -511,10 +488,7 @@ checksum(const char *image, Size size)
 	return crc;
 }
 
-/*
- * Write an image, but for its checksum.  "cluster" identifies the cluster that
- * the OIDs belong to.  Return the size.
- */
+/* Write an image of a cluster, but for its checksum, and return its size. */
 Size
 pv_records_write_image(const PvRecords *records, uint64 cluster, char *image)
 {
@@ -531,12 +505,8 @@ pv_records_write_image(const PvRecords *records, uint64 cluster, char *image)
 	header->records.written = 0;
 	for (int kind = 0; kind < PV_RECORD_KINDS; kind++)
 	{
-		Size		used;
-
 		header->count[kind] = pv_records_copy(records, kind, image + size);
-		used = (Size) header->count[kind] * pv_record_size[kind];
-		memset(image + size + used, 0, MAXALIGN(used) - used);
-		size += MAXALIGN(used);
+		size += part_size(kind, header->count[kind]);
 	}
 	return size + sizeof(pg_crc32c);
 }
@@ -646,10 +616,9 @@ pv_records_read_image(PvRecords *records, uint64 cluster, const char *image,
 			const char *at = from + (Size) i * pv_record_size[kind];
 			PvRecordHead head;
 			void	   *record;
-			bool		known;
 
 			memcpy(&head, at, sizeof(head));
-			record = touch(records, kind, &head, &known);
+			record = touch(records, kind, &head);
 			memcpy(record, at, pv_record_size[kind]);
 			repair(kind, record);
 		}

@@ -197,7 +197,6 @@ extern void pv_records_add(PvRecords *records, PvHistoryRun *run,
 extern void pv_records_reset_history(PvRecords *records, TimestampTz now);
 extern void pv_records_reset_stats(PvRecords *records, TimestampTz now);
 
-/* Copies; the arrays must have room for the maximum.  NULL: only the number. */
 extern int	pv_records_copy(const PvRecords *records, PvRecordKind kind,
 							void *to);
 extern void pv_records_past(const PvRecords *records, Oid datid, Oid relid,
@@ -209,7 +208,6 @@ extern bool pv_records_sweep_mark(const PvRecords *records, Oid datid,
 extern BlockNumber pv_records_index_pages(const PvRecords *records, Oid datid,
 										  Oid indexrelid);
 
-/* As the contents of a file. */
 extern Size pv_records_image_room(const PvRecords *records);
 extern Size pv_records_write_image(const PvRecords *records, uint64 cluster,
 								   char *image);

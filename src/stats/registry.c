@@ -11,15 +11,13 @@
  *		--------------------			-----------
  *		pv_registry_begin
  *		   pv_track						pv_track_read
- *		   vacuum						pv_registry_find
  *		   vacuum			<-- SIGINT	pv_registry_cancel
- *		pv_registry_end, or
- *		pv_registry_abandon
+ *		pv_registry_end or _abandon
  *
  * A background leader enters its run when it starts (pv_registry_lead_run)
- * and leaves at its exit.  In between it is at one table after the other.
- * The session that called for the run counts it in its own slot, until the
- * leader is gone.  Parallel workers only show how far they are.
+ * and leaves at its exit.  The session that called for the run counts it in its
+ * own slot, until the leader is gone.  Parallel workers only show how far they
+ * are.
  *
  * Locks.  One lightweight lock covers who vacuums what and the counts of runs.
  * It is held for a moment, and under it nothing fails, waits or allocates.
@@ -29,8 +27,8 @@
  *
  * Exactness of a cancel.  A session checks under the lock that the process
  * is still at the table, marks the slot as canceled, and sends SIGINT, as
- * pg_cancel_backend() does.  So the PID cannot belong to another process by
- * then.  The process that vacuums also leaves the table under the lock, and
+ * pg_cancel_backend() does.  The process that vacuums also leaves the table
+ * under the lock, so the PID cannot be that of another process by then, and
  * sees the mark.  It then fails with an error even if its vacuum is complete,
  * so that a signal that arrives late hits the statement that was meant.  The
  * error clears a pending cancel.  No signal can arrive after that: kill() had
@@ -75,10 +73,9 @@ typedef struct Slot
 typedef struct RegistryShared
 {
 	pg_atomic_uint64 refused;
-	int			nslots;			/* never changes */
 	uint64		last_token;		/* under the lock, like the rest */
 	int			nruns;			/* sum of the slots' runs */
-	Slot		slots[FLEXIBLE_ARRAY_MEMBER];
+	Slot		slots[FLEXIBLE_ARRAY_MEMBER];	/* MaxBackends of them */
 } RegistryShared;
 
 static RegistryShared *shared = NULL;
@@ -86,12 +83,6 @@ static LWLock *lock = NULL;
 
 /* The slot of this process, once it has used it */
 static Slot *mine = NULL;
-
-
-/* ----------------------------------------------------------------
- *		Setting up
- * ----------------------------------------------------------------
- */
 
 Size
 pv_registry_shmem_size(void)
@@ -113,8 +104,7 @@ pv_registry_shmem_startup(LWLock *its_lock)
 		return;
 	memset(shared, 0, pv_registry_shmem_size());
 	pg_atomic_init_u64(&shared->refused, 0);
-	shared->nslots = MaxBackends;
-	for (int i = 0; i < shared->nslots; i++)
+	for (int i = 0; i < MaxBackends; i++)
 		SpinLockInit(&shared->slots[i].mutex);
 }
 
@@ -147,7 +137,7 @@ leave_at_exit(int code, Datum arg)
 }
 
 /*
- * Take the slot of this process, where it finds what the process before it has
+ * Take the slot of this process, which may have what the process before has
  * left.  Only auxiliary processes have none, and these do not vacuum.
  */
 static void
@@ -157,7 +147,7 @@ take_slot(void)
 
 	if (mine != NULL)
 		return;
-	Assert(number < shared->nslots);
+	Assert(number < MaxBackends);
 	mine = &shared->slots[number];
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	shared->nruns -= mine->runs;
@@ -189,15 +179,12 @@ take_slot_to_vacuum(void)
  */
 
 /*
- * Count a run that this session is about to start, if the setting as it is
- * now allows one more.  role is the session user, because SET ROLE would
- * change the current one.  A run that was granted must be ended by
- * pv_registry_end_run().
+ * Count a run that this session is about to start, if the setting allows one
+ * more.  role is the session user, because SET ROLE would change the current
+ * one.  A run that was granted must be ended by pv_registry_end_run().
  *
- * Each run takes a background worker, of which the server has
- * max_worker_processes for everything.  A role that is not a superuser gets
- * one place less, where there is more than one, so that its runs may take
- * hours and other roles can still vacuum.
+ * A role that is not a superuser gets one place less, where there is more than
+ * one, so that its runs may take hours and other roles can still vacuum.
  */
 PvRunAnswer
 pv_registry_begin_run(Oid role, bool is_superuser)
@@ -209,7 +196,7 @@ pv_registry_begin_run(Oid role, bool is_superuser)
 
 	take_slot();
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	for (int i = 0; i < shared->nslots && shared->nruns < pv_guc_max_runs; i++)
+	for (int i = 0; i < MaxBackends; i++)
 	{
 		if (shared->slots[i].caller == role)
 			used_by_role += shared->slots[i].runs;
@@ -264,10 +251,9 @@ identify(PvStartedBy started_by, Oid role, Oid database)
 }
 
 /*
- * This process leads a run for that session, which named that table.  To be
- * called before the process connects to a database.  Then it leaves after its
- * transaction, whose callback at exit is called first, and before its process
- * ends, by which its caller sees that it is gone.
+ * This process leads a run for that session, which named that table.  Call this
+ * before the process connects to a database.  Then it leaves after its
+ * transaction, whose callback at exit is called first.
  */
 void
 pv_registry_lead_run(Oid role, int caller_pid, Oid database, Oid named)
@@ -287,9 +273,8 @@ pv_registry_lead_run(Oid role, int caller_pid, Oid database, Oid named)
  */
 
 /*
- * This process begins to vacuum the table; toast_parent is the table of a
- * TOAST table.  The caller must call pv_registry_end() afterwards, or
- * pv_registry_abandon() after an error.
+ * Begin to vacuum the table; toast_parent is that of a TOAST table.  Call
+ * pv_registry_end() afterwards, or pv_registry_abandon() after an error.
  */
 void
 pv_registry_begin(Oid relid, Oid toast_parent, PvStartedBy started_by)
@@ -304,9 +289,9 @@ pv_registry_begin(Oid relid, Oid toast_parent, PvStartedBy started_by)
 }
 
 /*
- * Clear a cancel that was sent to this process.  The signal may have been
- * sent, but not yet delivered.  A pending signal that is not blocked is
- * delivered before sigprocmask() returns (POSIX), so none arrives after this.
+ * Clear a cancel that was sent to this process, but perhaps not yet delivered.
+ * A pending signal that is not blocked is delivered before sigprocmask()
+ * returns (POSIX), so none arrives after this.
  */
 static void
 clear_cancel(void)
@@ -337,10 +322,7 @@ pv_registry_abandon(void)
 		clear_cancel();
 }
 
-/*
- * Show what this process does in a vacuum: its state, if this process leads
- * it, and its own part.  NULL leaves what was shown before.
- */
+/* Show the vacuum that this process leads, and its part; NULL: as before. */
 void
 pv_track(const PvTrackedVacuum *vacuum, const PvTrackedPart *part)
 {
@@ -378,31 +360,31 @@ pv_track_end(void)
  */
 
 /*
- * Does the slot's process vacuum the table or its TOAST table, or is that the
- * table that its run was called for?  An invalid OID stands for any table.
- * The caller holds the lock.
+ * Does the slot's process vacuum the table of this database or its TOAST table,
+ * or is that the table that its run was called for?  An invalid OID stands for
+ * any table.  The caller holds the lock.
  */
 static bool
-is_at(const Slot *slot, Oid database, Oid relid)
+is_at(const Slot *slot, Oid relid)
 {
 	return slot->vacuum.token != 0 &&
 		(!OidIsValid(relid) ||
-		 (slot->database == database &&
+		 (slot->database == MyDatabaseId &&
 		  (slot->vacuum.relid == relid || slot->toast_parent == relid ||
 		   slot->named == relid)));
 }
 
 /* Return the number of vacuums of a table, and those in a new array. */
 int
-pv_registry_find(Oid database, Oid relid, PvVacuuming **found)
+pv_registry_find(Oid relid, PvVacuuming **found)
 {
 	int			n = 0;
 
-	*found = palloc(mul_size(shared->nslots, sizeof(PvVacuuming)));
+	*found = palloc(mul_size(MaxBackends, sizeof(PvVacuuming)));
 	LWLockAcquire(lock, LW_SHARED);
-	for (int i = 0; i < shared->nslots && OidIsValid(relid); i++)
+	for (int i = 0; i < MaxBackends && OidIsValid(relid); i++)
 	{
-		if (is_at(&shared->slots[i], database, relid))
+		if (is_at(&shared->slots[i], relid))
 			(*found)[n++] = shared->slots[i].vacuum;
 	}
 	LWLockRelease(lock);
@@ -416,7 +398,7 @@ pv_registry_find_process(int pid, PvVacuuming *found)
 	bool		done = false;
 
 	LWLockAcquire(lock, LW_SHARED);
-	for (int i = 0; i < shared->nslots && !done; i++)
+	for (int i = 0; i < MaxBackends && !done; i++)
 	{
 		const Slot *slot = &shared->slots[i];
 
@@ -428,30 +410,22 @@ pv_registry_find_process(int pid, PvVacuuming *found)
 	return done;
 }
 
-/*
- * Cancel that vacuum, or that run if it still is at the table; an invalid OID
- * stands for any table.  Return false if it is over.
- */
+/* Cancel that vacuum or run if it is_at() the table; else return false. */
 bool
-pv_registry_cancel(const PvVacuuming *vacuum, Oid database, Oid relid)
+pv_registry_cancel(const PvVacuuming *vacuum, Oid relid)
 {
 	Slot	   *slot = &shared->slots[vacuum->slot];
 	bool		done;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	done = slot->vacuum.token == vacuum->token &&
-		is_at(slot, database, relid) &&
-		kill(slot->vacuum.pid, SIGINT) == 0;
+		is_at(slot, relid) && kill(slot->vacuum.pid, SIGINT) == 0;
 	slot->canceled |= done;
 	LWLockRelease(lock);
 	return done;
 }
 
-/*
- * Return the number of processes that show how far they are, and what they
- * show in a new array.  Rows of different processes may be some milliseconds
- * apart.
- */
+/* Return the number of processes that show how far they are, and a new array. */
 int
 pv_track_read(PvTracked **tracked)
 {
@@ -460,8 +434,8 @@ pv_track_read(PvTracked **tracked)
 	*tracked = NULL;
 	if (shared == NULL)
 		return 0;
-	*tracked = palloc(mul_size(shared->nslots, sizeof(PvTracked)));
-	for (int i = 0; i < shared->nslots; i++)
+	*tracked = palloc(mul_size(MaxBackends, sizeof(PvTracked)));
+	for (int i = 0; i < MaxBackends; i++)
 	{
 		Slot	   *slot = &shared->slots[i];
 		PvTracked  *seen = &(*tracked)[n];

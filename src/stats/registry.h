@@ -104,10 +104,9 @@ extern void pv_track_end(void);
 
 /* Any session */
 extern uint64 pv_registry_runs_refused(void);
-extern int	pv_registry_find(Oid database, Oid relid, PvVacuuming **found);
+extern int	pv_registry_find(Oid relid, PvVacuuming **found);
 extern bool pv_registry_find_process(int pid, PvVacuuming *found);
-extern bool pv_registry_cancel(const PvVacuuming *vacuum, Oid database,
-							   Oid relid);
+extern bool pv_registry_cancel(const PvVacuuming *vacuum, Oid relid);
 extern int	pv_track_read(PvTracked **tracked);
 
 #endif							/* PV_REGISTRY_H */

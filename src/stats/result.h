@@ -176,6 +176,7 @@ typedef struct PvFigure
 #define PV_NUM_SUMS \
 	(0 PV_FIGURES(PV_COUNT_SUM, PV_COUNT_SUM, PV_NO_FIGURE))
 
+/* In stats/records.c */
 extern const PvFigure pv_figures[];
 extern const char *const pv_started_by_name[];
 

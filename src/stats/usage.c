@@ -3,10 +3,8 @@
  * usage.c
  *	  What a piece of work of this process has used.
  *
- * It is measured from outside, for work that core's code does: time, buffers
- * and WAL.  The text has the lines that core logs of an autovacuum worker's
- * work.  Core logs nothing of a background worker's, such as a scheduler
- * worker.
+ * The text has the lines that core logs of an autovacuum worker's work.  Core
+ * logs nothing of other background workers'.
  *
  * Core: access/heap/vacuumlazy.c, heap_vacuum_rel; commands/analyze.c,
  * do_analyze_rel.
@@ -22,10 +20,7 @@
 #include "base/compat.h"
 #include "stats/usage.h"
 
-/*
- * Begin to measure.  Processor time is measured only for a report, because
- * that takes system calls.
- */
+/* Begin to measure; for a report also processor time, by system calls. */
 void
 pv_usage_start(PvUsageStart *start, bool for_report)
 {
@@ -63,9 +58,9 @@ megabytes_per_second(int64 blocks, int64 usecs)
 }
 
 /*
- * Append lines about what was used since then, as core's VACUUM has them on
- * this version.  pv_usage_start() must have been called for a report.  "used"
- * is from pv_usage_since(), and "memory" a line of its own, or empty.
+ * Append lines about what was used since then, as core's VACUUM has them.  Call
+ * pv_usage_start() for a report before.  "used" is from pv_usage_since(), and
+ * "memory" a line of its own, or empty.
  */
 void
 pv_usage_append(StringInfo text, const PvUsageStart *start,
