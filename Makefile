@@ -39,7 +39,6 @@ OBJS = \
 	src/base/shmem.o \
 	src/base/wait.o \
 	src/base/window.o \
-	src/engine/coverage.o \
 	src/engine/dispense.o \
 	src/engine/eager.o \
 	src/engine/early_end.o \

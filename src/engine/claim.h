@@ -11,9 +11,9 @@
  *
  * All participants of a vacuum claim.  Each claim is one successful exchange
  * of an atomic counter, so no unit is claimed twice and none is left out.  No
- * lock is needed.  "next" and "end" only grow, so a
- * claim that finds next unchanged has computed its size for what is left now,
- * or for an end that has moved since, which makes the range only smaller.
+ * lock is needed.  "next" and "end" only grow, so a claim that finds next
+ * unchanged has computed its size for what is left now, or for an end that has
+ * moved since, which makes the range only smaller.
  *
  * The functions are in a header so that a unit test can replace the operations
  * on the counters, and try every order of the steps of several processes.

@@ -21,13 +21,10 @@
  *	          visiting   decided, being read
  *
  * The leader has decided for the whole vacuum which blocks are skippable, and
- * how short a run of them is read nevertheless (pv_plan_skipping()).
- * Core reads all runs of fewer than 32 skippable blocks, for the sake of the
- * kernel's readahead and of relfrozenxid.  We read ahead ourselves, so a jump
- * costs no more than reading a few blocks.
- *
- * Of the runs that we skip and core reads, some pages are visited as a sample,
- * to estimate the number of tuples on the others (engine/sample.c).
+ * how short a run of them is read nevertheless (pv_plan_skipping()).  Core
+ * reads all runs of fewer than 32 skippable blocks, for the sake of the
+ * kernel's readahead and of relfrozenxid.  Of the runs that we skip and core
+ * reads, some pages are visited as a sample (engine/sample.c).
  *
  * With several participants, a run is measured within the range only.  Beyond
  * its borders another participant may just have set the bits.  Cutting a run
@@ -132,9 +129,7 @@ is_skippable(BlockChoice choice)
 	return choice == BLOCK_SKIP_VISIBLE || choice == BLOCK_SKIP_FROZEN;
 }
 
-/*
- * Decide by the visibility map whether a block may be skipped.
- */
+/* Decide by the visibility map whether a block may be skipped. */
 static BlockChoice
 choose_block(PvBlockScan *scan, BlockNumber blkno)
 {
@@ -306,15 +301,12 @@ decide_next(void *arg, void *about_block)
 
 		if (scan->cur >= scan->range_end)
 			return InvalidBlockNumber;
-		if (!sampled)
+		if (!sampled && scan->cur >= scan->visit_until)
+			choice = choose_block(scan, scan->cur);
+		if (is_skippable(choice))
 		{
-			if (scan->cur >= scan->visit_until)
-				choice = choose_block(scan, scan->cur);
-			if (is_skippable(choice))
-			{
-				pass_skippable_run(scan);
-				continue;
-			}
+			pass_skippable_run(scan);
+			continue;
 		}
 
 		block->sampled = sampled;

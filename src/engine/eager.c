@@ -111,19 +111,15 @@ pv_eager_wants(const PvEager *eager, BlockNumber blkno)
 		pg_atomic_read_u32(region_of(eager, blkno)) > 0;
 }
 
-static void
-take_one(pg_atomic_uint32 *budget)
+/* Count an eagerly scanned block, by whether it could be frozen. */
+void
+pv_eager_count(const PvEager *eager, BlockNumber blkno, bool frozen)
 {
+	pg_atomic_uint32 *budget =
+		frozen ? eager->successes_left : region_of(eager, blkno);
 	uint32		left = pg_atomic_read_u32(budget);
 
 	while (left > 0 &&
 		   !pg_atomic_compare_exchange_u32(budget, &left, left - 1))
 		 /* another process was faster */ ;
-}
-
-/* Count an eagerly scanned block, by whether it could be frozen. */
-void
-pv_eager_count(const PvEager *eager, BlockNumber blkno, bool frozen)
-{
-	take_one(frozen ? eager->successes_left : region_of(eager, blkno));
 }

@@ -47,55 +47,16 @@ staying_tuple(const PvPagePruneState *state, OffsetNumber offnum)
 }
 
 /*
- * Plan to freeze every tuple that stays.  Return false if some of them cannot
- * be frozen completely or, before PG 16, have a multixact, because freezing
- * would replace it by a new multixact there.
+ * Plan to freeze everything that can be frozen in tuples that stay.  The page
+ * may become all-frozen by that.
  *
- * The page is all-visible except for its dead items, so every inserter is
- * older than OldestXmin.
+ * With "whole" the page is all-visible except for its dead items, so every
+ * inserter is older than OldestXmin.  Return false then if some tuple cannot
+ * be frozen completely or, before PG 16, has a multixact, because freezing
+ * would replace it by a new multixact there.
  */
 bool
-pv_plan_freezing_page(PvPagePruneState *state)
-{
-	PvParticipant *self = state->self;
-	OffsetNumber maxoff = PageGetMaxOffsetNumber(BufferGetPage(state->buf));
-
-	pv_forget_freezing(state);
-	for (OffsetNumber offnum = FirstOffsetNumber; offnum <= maxoff;
-		 offnum = OffsetNumberNext(offnum))
-	{
-		HeapTupleHeader htup = staying_tuple(state, offnum);
-
-		if (htup == NULL)
-			continue;
-		if (pv_tuple_is_plainly_live(htup))
-		{
-			if (!HeapTupleHeaderXminFrozen(htup))
-			{
-				pv_prepare_freeze_xmin(htup, &state->frozen[state->nfrozen],
-									   &state->newest_frozen);
-				state->frozen[state->nfrozen++].offset = offnum;
-			}
-			continue;
-		}
-		self->errinfo.offnum = offnum;
-		if (((htup->t_infomask & HEAP_XMAX_IS_MULTI) &&
-			 !PV_FREEZES_WHOLE_PAGES) ||
-			!pv_plan_freezing(state, htup, offnum,
-							  self->shared->plan.cutoffs.OldestXmin))
-			return false;
-	}
-	self->errinfo.offnum = InvalidOffsetNumber;
-	state->result->vis.all_frozen = true;
-	return true;
-}
-
-/*
- * Plan to freeze everything that can be frozen on a page where something has
- * to be, as core does from PG 16 on.  The page may become all-frozen by that.
- */
-void
-pv_plan_freezing_more(PvPagePruneState *state)
+pv_plan_freezing_page(PvPagePruneState *state, bool whole)
 {
 	PvParticipant *self = state->self;
 	PvVisibility *vis = &state->result->vis;
@@ -110,12 +71,27 @@ pv_plan_freezing_more(PvPagePruneState *state)
 
 		if (htup == NULL)
 			continue;
+		if (whole && pv_tuple_is_plainly_live(htup))
+		{
+			if (!HeapTupleHeaderXminFrozen(htup))
+			{
+				pv_prepare_freeze_xmin(htup, &state->frozen[state->nfrozen],
+									   &state->newest_frozen);
+				state->frozen[state->nfrozen++].offset = offnum;
+			}
+			continue;
+		}
 		self->errinfo.offnum = offnum;
-		all_frozen &= pv_plan_freezing(state, htup, offnum,
-									   self->shared->plan.cutoffs.OldestXmin);
+		all_frozen &= (PV_FREEZES_WHOLE_PAGES ||
+					   !(htup->t_infomask & HEAP_XMAX_IS_MULTI)) &&
+			pv_plan_freezing(state, htup, offnum,
+							 self->shared->plan.cutoffs.OldestXmin);
+		if (whole && !all_frozen)
+			return false;
 	}
 	self->errinfo.offnum = InvalidOffsetNumber;
 	vis->all_frozen = vis->all_visible && all_frozen;
+	return true;
 }
 
 /*
@@ -133,30 +109,6 @@ image_is_due(Buffer buf)
 		(fullPageWrites && PageGetLSN(BufferGetPage(buf)) <= GetRedoRecPtr());
 }
 
-/* Will a record be logged for the page, for the plan or for its hints? */
-static bool
-page_will_be_logged(const PvPagePruneState *state)
-{
-	return RelationNeedsWAL(state->self->rel) &&
-		(pv_plan_changes_page(&state->plan) || pv_frees_dead_items(state) ||
-		 (XLogHintBitIsNeeded() && pv_page_hints_change(state)));
-}
-
-/*
- * Is there a full-page image that is a reason for core to freeze the page in a
- * record of its own?  It is one that was just logged, or, with checksums, one
- * that the pruning record will have.
- */
-static bool
-has_image_of_core(const PvPagePruneState *state)
-{
-	if (!PV_FREEZES_WHOLE_PAGES)
-		return false;
-	return state->imaged ||
-		(PV_FREEZES_FOR_CHECKED_IMAGE && RelationNeedsWAL(state->self->rel) &&
-		 pv_plan_changes_page(&state->plan));
-}
-
 /*
  * Is it cheap to freeze the whole page, compared with freezing nothing or a
  * part of it?  The rules are at the top of this file.
@@ -165,12 +117,21 @@ bool
 pv_freezing_page_is_cheap(const PvPagePruneState *state)
 {
 	bool		must_freeze = state->nfrozen > 0;
+	bool		is_logged = RelationNeedsWAL(state->self->rel);
+	bool		is_changed = pv_plan_changes_page(&state->plan);
 
-	if (PV_FREEZES_WHOLE_PAGES)
-		return must_freeze || has_image_of_core(state) ||
-			(page_will_be_logged(state) && image_is_due(state->buf));
+	if (!PV_FREEZES_WHOLE_PAGES)
+		return must_freeze &&
+			(!is_logged || (!is_changed && image_is_due(state->buf)));
 
-	return must_freeze &&
-		(!RelationNeedsWAL(state->self->rel) ||
-		 (!pv_plan_changes_page(&state->plan) && image_is_due(state->buf)));
+	/* Core freezes in a record of its own if an image was logged or will be */
+	if (must_freeze || state->imaged ||
+		(PV_FREEZES_FOR_CHECKED_IMAGE && is_logged && is_changed))
+		return true;
+
+	/* Will a record be logged, for the plan or for the page's hints? */
+	return is_logged &&
+		(is_changed || pv_frees_dead_items(state) ||
+		 (XLogHintBitIsNeeded() && pv_page_hints_change(state))) &&
+		image_is_due(state->buf);
 }

@@ -26,7 +26,6 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
-#include "access/xloginsert.h"
 #include "storage/freespace.h"
 #include "utils/rel.h"
 
@@ -95,20 +94,6 @@ count_and_release(PvParticipant *self, Buffer buf, BlockNumber blkno,
 }
 
 /*
- * Finish a page of zeroes: its table was extended, but the page was never
- * used.  It gets no bit in the visibility map, so that vacuum on a promoted
- * standby finds it too.
- */
-static void
-finish_new_page(const PvParticipant *self, Buffer buf, BlockNumber blkno)
-{
-	UnlockReleaseBuffer(buf);
-	if (GetRecordedFreeSpace(self->rel, blkno) == 0)
-		RecordPageWithFreeSpace(self->rel, blkno,
-								BLCKSZ - SizeOfPageHeaderData);
-}
-
-/*
  * Finish a page without line pointers, which is all-visible and all-frozen.
  * The caller holds an exclusive lock.
  */
@@ -122,9 +107,7 @@ finish_empty_page(HeapScan *scan, Buffer buf, BlockNumber blkno)
 	{
 		const PvMapChange map = {
 			.vmbuffer = scan->vmbuffer,
-			.old = 0,
 			.flags = VISIBILITYMAP_ALL_VISIBLE | VISIBILITYMAP_ALL_FROZEN,
-			.horizon = InvalidTransactionId,
 		};
 
 		pv_map_set_empty(self->rel, buf, &map);
@@ -134,12 +117,29 @@ finish_empty_page(HeapScan *scan, Buffer buf, BlockNumber blkno)
 }
 
 /*
- * Raise an error if a damaged page has more line pointers than the arrays for
- * a page have room for.
+ * Deal with new and empty pages, which need no pruning.  If the page is one of
+ * these, release lock and pin and return true.  With share_locked, the lock
+ * may be exclusive after false is returned.  Raise an error if a damaged page
+ * has more line pointers than the arrays for a page have room for.
+ *
+ * A new page, to which its table was extended, was never used.  It gets no bit
+ * in the visibility map, so that vacuum on a promoted standby finds it too.
  */
-static void
-check_number_of_items(const PvParticipant *self, Page page, BlockNumber blkno)
+static bool
+scan_new_or_empty(HeapScan *scan, Buffer buf, BlockNumber blkno,
+				  bool share_locked)
 {
+	PvParticipant *self = scan->self;
+	Page		page = BufferGetPage(buf);
+
+	if (PageIsNew(page))
+	{
+		UnlockReleaseBuffer(buf);
+		if (GetRecordedFreeSpace(self->rel, blkno) == 0)
+			RecordPageWithFreeSpace(self->rel, blkno,
+									BLCKSZ - SizeOfPageHeaderData);
+		return true;
+	}
 	if (PageGetMaxOffsetNumber(page) > MaxHeapTuplesPerPage)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
@@ -148,30 +148,8 @@ check_number_of_items(const PvParticipant *self, Page page, BlockNumber blkno)
 						self->errinfo.relname,
 						(int) PageGetMaxOffsetNumber(page)),
 				 errhint("Check the table with verify_heapam() of the amcheck extension.")));
-}
-
-/*
- * Deal with new and empty pages, which need no pruning.  If the page is one of
- * these, release lock and pin and return true.  With share_locked, the lock
- * may be exclusive after false is returned.  Raise an error if the page is so
- * damaged that it cannot be pruned.
- */
-static bool
-scan_new_or_empty(HeapScan *scan, Buffer buf, BlockNumber blkno,
-				  bool share_locked)
-{
-	Page		page = BufferGetPage(buf);
-
-	if (PageIsNew(page))
-	{
-		finish_new_page(scan->self, buf, blkno);
-		return true;
-	}
 	if (!PageIsEmpty(page))
-	{
-		check_number_of_items(scan->self, page, blkno);
 		return false;
-	}
 
 	if (share_locked)
 	{
@@ -301,47 +279,6 @@ noprune_tuple(const PvParticipant *self, Buffer buf, BlockNumber blkno,
 	return true;
 }
 
-/* Examine all tuples of a page under a share lock.  Return false as above. */
-static bool
-noprune_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
-			 NoPruneResult *found)
-{
-	Page		page = BufferGetPage(buf);
-	OffsetNumber maxoff = PageGetMaxOffsetNumber(page);
-	bool		enough = true;
-
-	found->page.hastup = false;
-	found->page.live_tuples = 0;
-	found->page.recently_dead_tuples = 0;
-	found->page.lpdead_items = 0;
-	found->page.deadoffsets = found->page.room;
-	found->missed_dead_tuples = 0;
-	found->relfrozenxid = self->counters.NewRelfrozenXid;
-	found->relminmxid = self->counters.NewRelminMxid;
-
-	for (OffsetNumber offnum = FirstOffsetNumber; offnum <= maxoff && enough;
-		 offnum = OffsetNumberNext(offnum))
-	{
-		ItemId		itemid = PageGetItemId(page, offnum);
-
-		if (!ItemIdIsUsed(itemid))
-			continue;
-		if (ItemIdIsDead(itemid))
-		{
-			found->page.deadoffsets[found->page.lpdead_items++] = offnum;
-			continue;
-		}
-		found->page.hastup = true;
-		if (ItemIdIsRedirected(itemid))
-			continue;
-
-		self->errinfo.offnum = offnum;
-		enough = noprune_tuple(self, buf, blkno, offnum, itemid, found);
-	}
-	self->errinfo.offnum = InvalidOffsetNumber;
-	return enough;
-}
-
 /*
  * Scan a page whose cleanup lock is not available: collect items that are dead
  * already, count the tuples, and leave the rest for the next vacuum.  The
@@ -355,9 +292,36 @@ scan_noprune(HeapScan *scan, Buffer buf, BlockNumber blkno)
 {
 	PvParticipant *self = scan->self;
 	PvCounters *counters = &self->counters;
-	NoPruneResult found;
+	Page		page = BufferGetPage(buf);
+	OffsetNumber maxoff = PageGetMaxOffsetNumber(page);
+	bool		enough = true;
+	NoPruneResult found = {
+		.relfrozenxid = counters->NewRelfrozenXid,
+		.relminmxid = counters->NewRelminMxid,
+	};
 
-	if (!noprune_page(self, buf, blkno, &found))
+	found.page.deadoffsets = found.page.room;
+	for (OffsetNumber offnum = FirstOffsetNumber; offnum <= maxoff && enough;
+		 offnum = OffsetNumberNext(offnum))
+	{
+		ItemId		itemid = PageGetItemId(page, offnum);
+
+		if (!ItemIdIsUsed(itemid))
+			continue;
+		if (ItemIdIsDead(itemid))
+		{
+			found.page.deadoffsets[found.page.lpdead_items++] = offnum;
+			continue;
+		}
+		found.page.hastup = true;
+		if (ItemIdIsRedirected(itemid))
+			continue;
+
+		self->errinfo.offnum = offnum;
+		enough = noprune_tuple(self, buf, blkno, offnum, itemid, &found);
+	}
+	self->errinfo.offnum = InvalidOffsetNumber;
+	if (!enough)
 		return false;
 
 	counters->NewRelfrozenXid = found.relfrozenxid;
@@ -381,9 +345,7 @@ scan_noprune(HeapScan *scan, Buffer buf, BlockNumber blkno)
 	return true;
 }
 
-/*
- * Process one block.  It is pinned on entry, and released here.
- */
+/* Process one block.  It is pinned on entry, and released here. */
 static void
 visit_block(HeapScan *scan, const PvScanBlock *block, Buffer buf)
 {
@@ -435,77 +397,39 @@ scan_block(HeapScan *scan, const PvScanBlock *block, Buffer buf)
 }
 
 /*
- * Enter the segment that the block is in, and leave the previous one.
+ * Enter the segment that the block is in, and leave the previous one.  Return
+ * whether this participant must stop before the block instead.
  *
- * Return false if the store has no room for the segment, or had none for
- * another participant.  Then there will be another index scan, and this
- * participant should not do the rest of the heap scan alone.  Return false as
- * well if the vacuum ends early.  Still, every participant that finds room does
- * at least one segment.
- */
-static bool
-enter_segment(HeapScan *scan, BlockNumber blkno)
-{
-	uint32		segno = PV_SEGMENT_OF(blkno);
-
-	if (scan->in_segment && scan->segno == segno)
-		return true;
-	if (scan->in_segment)
-	{
-		pv_deadtids_end_segment(scan->self->store);
-		scan->in_segment = false;
-		if (pg_atomic_read_u32(&scan->self->shared->nstopped) > 0 ||
-			pv_ends_early(scan->self) ||
-			pv_deadtids_num_items(scan->self->store) >=
-			scan->self->shared->plan.max_dead_items)
-			return false;
-	}
-	scan->in_segment = pv_deadtids_begin_segment(scan->self->store, segno);
-	scan->segno = segno;
-	return scan->in_segment;
-}
-
-/*
- * Must this participant stop before the next block that is visited?  Each does
- * at least one segment.
+ * It stops if the store has no room for the segment, or had none for another
+ * participant.  Then there will be another index scan, and this participant
+ * should not do the rest of the heap scan alone.  It also stops if the vacuum
+ * ends early.  Still, every participant that finds room does at least one
+ * segment.
  */
 static bool
 must_stop(HeapScan *scan, BlockNumber blkno)
 {
-	if (scan->self->shared->collect_dead_items)
-		return !enter_segment(scan, blkno);
-	if (scan->has_visited && scan->segno != PV_SEGMENT_OF(blkno) &&
-		pv_ends_early(scan->self))
+	PvDeadTids *store = scan->self->store;
+	PvShared   *shared = scan->self->shared;
+	uint32		segno = PV_SEGMENT_OF(blkno);
+
+	if (scan->has_visited && scan->segno == segno)
+		return false;
+	if (scan->in_segment)
+	{
+		pv_deadtids_end_segment(store);
+		scan->in_segment = false;
+		if (pg_atomic_read_u32(&shared->nstopped) > 0 ||
+			pv_deadtids_num_items(store) >= shared->plan.max_dead_items)
+			return true;
+	}
+	if (scan->has_visited && pv_ends_early(scan->self))
 		return true;
-	scan->segno = PV_SEGMENT_OF(blkno);
-	return false;
-}
 
-/* Add the blocks passed since the last time to the progress. */
-static void
-count_passed(HeapScan *scan)
-{
-	PvParticipant *self = scan->self;
-
-	pg_atomic_fetch_add_u64(&self->shared->blocks_passed, scan->unreported);
-	self->part.heap_blks_scanned += scan->unreported;
-	scan->unreported = 0;
-	self->part.range_start = self->blockscan->range_start;
-	self->part.range_end = self->blockscan->range_end;
-}
-
-/*
- * Count blocks before "end" that have been passed, the last of them visited or
- * skipped.  The leader compares the sums of all participants with the table.
- */
-static void
-count_coverage(PvParticipant *self, BlockNumber passed, BlockNumber end)
-{
-	PvCounters *counters = &self->counters;
-	uint64		start = (uint64) end - passed;
-
-	counters->covered += passed;
-	counters->covered_sum += (start + end - 1) * passed / 2;
+	if (shared->collect_dead_items)
+		scan->in_segment = pv_deadtids_begin_segment(store, segno);
+	scan->segno = segno;
+	return shared->collect_dead_items && !scan->in_segment;
 }
 
 /*
@@ -521,6 +445,7 @@ between_blocks(HeapScan *scan, BlockNumber passed, BlockNumber end,
 			   bool range_ends)
 {
 	PvParticipant *self = scan->self;
+	uint64		start = (uint64) end - passed;
 	bool		slept = pv_cost_delay() > 0;
 
 	/* The configuration may have been reloaded because of the failsafe */
@@ -533,13 +458,19 @@ between_blocks(HeapScan *scan, BlockNumber passed, BlockNumber end,
 	else
 		scan->until_failsafe_check -= passed;
 
-	count_coverage(self, passed, end);
+	/* The leader compares the sums of all participants with the table */
+	self->counters.covered += passed;
+	self->counters.covered_sum += (start + end - 1) * passed / 2;
+
 	scan->unreported += passed;
-	if (scan->unreported >= PROGRESS_EVERY_BLOCKS || slept || range_ends)
-	{
-		count_passed(scan);
-		pv_tick(self);
-	}
+	if (scan->unreported < PROGRESS_EVERY_BLOCKS && !slept && !range_ends)
+		return;
+	pg_atomic_fetch_add_u64(&self->shared->blocks_passed, scan->unreported);
+	self->part.heap_blks_scanned += scan->unreported;
+	scan->unreported = 0;
+	self->part.range_start = self->blockscan->range_start;
+	self->part.range_end = self->blockscan->range_end;
+	pv_tick(self);
 }
 
 /*
@@ -574,12 +505,11 @@ pv_scan_heap(PvParticipant *self)
 	HeapScan	scan = {
 		.self = self,
 		.vmbuffer = InvalidBuffer,
+		.until_failsafe_check = FAILSAFE_EVERY_BLOCKS,
 	};
 	PvScanBlock block;
 	Buffer		buf;
 	bool		stopped = false;
-
-	scan.until_failsafe_check = FAILSAFE_EVERY_BLOCKS;
 
 	do
 	{

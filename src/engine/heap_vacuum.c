@@ -115,33 +115,16 @@ count_vacuumed(HeapVacuum *vac)
 	pv_tick(self);
 }
 
-/* Process the claimed segments.  Show the progress as the heap scan does. */
-static void
-vacuum_segments(HeapVacuum *vac)
-{
-	Buffer		buf;
-	void	   *about;
-
-	while (pv_reader_next(vac->reader, &buf, &about))
-	{
-		bool		slept;
-
-		vacuum_block(vac, about, buf);
-		slept = pv_cost_delay() > 0;
-		pv_page_pace_wal(vac->self);
-		if (++vac->unreported >= PROGRESS_EVERY_BLOCKS || slept)
-			count_vacuumed(vac);
-	}
-}
-
 /*
  * Take part in the second heap pass, until no segment is left or the vacuum
- * ends early.
+ * ends early.  Show the progress as the heap scan does.
  */
 void
 pv_vacuum_heap(PvParticipant *self)
 {
 	HeapVacuum *vac = palloc0(sizeof(HeapVacuum));
+	Buffer		buf;
+	void	   *about;
 
 	vac->self = self;
 	vac->vmbuffer = InvalidBuffer;
@@ -158,7 +141,16 @@ pv_vacuum_heap(PvParticipant *self)
 		self->part.range_start = vac->segno * PV_SEGMENT_BLOCKS;
 		self->part.range_end = vac->end * PV_SEGMENT_BLOCKS;
 		pv_reader_restart(vac->reader);
-		vacuum_segments(vac);
+		while (pv_reader_next(vac->reader, &buf, &about))
+		{
+			bool		slept;
+
+			vacuum_block(vac, about, buf);
+			slept = pv_cost_delay() > 0;
+			pv_page_pace_wal(self);
+			if (++vac->unreported >= PROGRESS_EVERY_BLOCKS || slept)
+				count_vacuumed(vac);
+		}
 		count_vacuumed(vac);
 	}
 

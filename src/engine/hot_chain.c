@@ -50,12 +50,10 @@ next_in_chain(Page page, OffsetNumber root, OffsetNumber offnum,
 {
 	HeapTupleHeader htup = tuple_at(page, offnum);
 
-	if (htup == NULL)
-		return NULL;
-	if (offnum != root && !HeapTupleHeaderIsHeapOnly(htup))
-		return NULL;
-	if (TransactionIdIsValid(prior_xmax) &&
-		HeapTupleHeaderGetXmin(htup) != prior_xmax)
+	if (htup == NULL ||
+		(offnum != root && !HeapTupleHeaderIsHeapOnly(htup)) ||
+		(TransactionIdIsValid(prior_xmax) &&
+		 HeapTupleHeaderGetXmin(htup) != prior_xmax))
 		return NULL;
 	return htup;
 }
@@ -77,7 +75,6 @@ follow_chain(PvPagePruneState *state, OffsetNumber root, OffsetNumber offnum,
 	Page		page = BufferGetPage(state->buf);
 	TransactionId prior_xmax = InvalidTransactionId;
 	HeapTupleHeader htup;
-	bool		seen = false;
 	int			length = 0;
 
 	*stays = InvalidOffsetNumber;
@@ -92,16 +89,12 @@ follow_chain(PvPagePruneState *state, OffsetNumber root, OffsetNumber offnum,
 							state->blkno, state->self->errinfo.relnamespace,
 							state->self->errinfo.relname),
 					 errhint("Check the table with verify_heapam() of the amcheck extension.")));
-		if (action == PV_LP_DEAD_IN_CHAIN && !seen)
+		if (action == PV_LP_DEAD_IN_CHAIN && !OffsetNumberIsValid(*stays))
 			state->action[offnum] = PV_LP_BECOMES_UNUSED;
-		else if (action == PV_LP_STAYS || action == PV_LP_STAYS_RECENTLY_DEAD)
-		{
-			if (!seen)
-				*stays = offnum;
-			seen = true;
-		}
-		else
+		else if (action != PV_LP_STAYS && action != PV_LP_STAYS_RECENTLY_DEAD)
 			return false;		/* dead, or in two chains */
+		else if (!OffsetNumberIsValid(*stays))
+			*stays = offnum;
 
 		if (action == PV_LP_STAYS || !HeapTupleHeaderIsHotUpdated(htup))
 			return true;
@@ -149,29 +142,29 @@ pv_redirect_is_broken(Page page, ItemId root)
 }
 
 /*
- * Plan the pruning of a root that leads to no tuple of a chain.
+ * Plan the pruning of a chain whose root is a redirected line pointer.
  *
- * It may lead to the root of another chain.  If that stays, both stay: maybe
- * the damage is that this tuple has lost its mark, and no other root leads to
- * it.  If that is removed, whatever leads to it has to be removed as well.
+ * If it is broken, it may lead to the root of another chain.  If that stays,
+ * both stay: maybe the damage is that this tuple has lost its mark, and no
+ * other root leads to it.  If that is removed, whatever leads to it has to be
+ * removed as well.
  */
-static void
-prune_broken_redirect(PvPagePruneState *state, OffsetNumber root,
-					  OffsetNumber target)
-{
-	if (tuple_at(BufferGetPage(state->buf), target) != NULL &&
-		(state->action[target] == PV_LP_STAYS ||
-		 state->action[target] == PV_LP_STAYS_RECENTLY_DEAD))
-		return;
-	plan_root(state, root, InvalidOffsetNumber);
-}
-
-/* Plan the pruning of a chain whose root is a redirected line pointer. */
 static bool
-prune_redirect(PvPagePruneState *state, OffsetNumber root, OffsetNumber target)
+prune_redirect(PvPagePruneState *state, OffsetNumber root)
 {
+	Page		page = BufferGetPage(state->buf);
+	ItemId		itemid = PageGetItemId(page, root);
+	OffsetNumber target = ItemIdGetRedirect(itemid);
 	OffsetNumber stays;
 
+	if (pv_redirect_is_broken(page, itemid))
+	{
+		if (tuple_at(page, target) == NULL ||
+			(state->action[target] != PV_LP_STAYS &&
+			 state->action[target] != PV_LP_STAYS_RECENTLY_DEAD))
+			plan_root(state, root, InvalidOffsetNumber);
+		return true;
+	}
 	if (!follow_chain(state, root, target, &stays))
 		return false;
 	if (stays == target)
@@ -192,18 +185,15 @@ pv_prune_chains(PvPagePruneState *state)
 	for (OffsetNumber root = FirstOffsetNumber; root <= maxoff;
 		 root = OffsetNumberNext(root))
 	{
-		ItemId		itemid = PageGetItemId(page, root);
-		bool		ordinary = true;
+		HeapTupleHeader htup = tuple_at(page, root);
 
-		if (ItemIdIsRedirected(itemid) && pv_redirect_is_broken(page, itemid))
-			prune_broken_redirect(state, root, ItemIdGetRedirect(itemid));
-		else if (ItemIdIsRedirected(itemid))
-			ordinary = prune_redirect(state, root, ItemIdGetRedirect(itemid));
-		else if (ItemIdIsNormal(itemid) &&
-				 !HeapTupleHeaderIsHeapOnly((HeapTupleHeader)
-											PageGetItem(page, itemid)))
-			ordinary = prune_chain(state, root);
-		if (!ordinary)
+		if (htup != NULL)
+		{
+			if (!HeapTupleHeaderIsHeapOnly(htup) && !prune_chain(state, root))
+				return false;
+		}
+		else if (ItemIdIsRedirected(PageGetItemId(page, root)) &&
+				 !prune_redirect(state, root))
 			return false;
 	}
 	return true;

@@ -19,7 +19,6 @@
 
 #include "access/transam.h"
 #include "access/xlog.h"
-#include "storage/bufpage.h"
 #include "utils/rel.h"
 
 #include "engine/page.h"
@@ -52,20 +51,14 @@ note_tuple(const PvParticipant *self, HeapTuple tuple, Buffer buf,
 {
 	TransactionId oldest_xmin = self->shared->plan.cutoffs.OldestXmin;
 	HeapTupleHeader htup = tuple->t_data;
-	TransactionId xmin;
-
-	if (HeapTupleSatisfiesVacuum(tuple, oldest_xmin, buf) != HEAPTUPLE_LIVE)
-	{
-		vis->all_visible = false;
-		return;
-	}
+	TransactionId xmin = HeapTupleHeaderGetXmin(htup);
 
 	/*
 	 * As in the first pass: hinted committed, and older than all snapshots.
 	 * Where the current horizon decides, it is asked at the end.
 	 */
-	xmin = HeapTupleHeaderGetXmin(htup);
-	if (!HeapTupleHeaderXminCommitted(htup) ||
+	if (HeapTupleSatisfiesVacuum(tuple, oldest_xmin, buf) != HEAPTUPLE_LIVE ||
+		!HeapTupleHeaderXminCommitted(htup) ||
 		(!PV_MAP_BY_HORIZON && !TransactionIdPrecedes(xmin, oldest_xmin)))
 	{
 		vis->all_visible = false;

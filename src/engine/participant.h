@@ -250,7 +250,7 @@ typedef struct PvReported
 {
 	BlockNumber blocks_read;
 	BlockNumber dead_pages;
-	int64		slept_usecs;
+	int64		slept_usecs;	/* with what was slept before the vacuum */
 } PvReported;
 
 typedef struct PvParticipant
@@ -271,7 +271,6 @@ typedef struct PvParticipant
 	PvCounters	counters;
 	PvErrorInfo errinfo;
 	PvTrackedPart part;			/* for parvacuum_progress */
-	int64		slept_before;	/* pv_cost.slept_usecs at the start */
 	PvReported	reported;
 	TimestampTz looked_at;		/* the last look for waiting sessions ... */
 	TimestampTz waiting_since;	/* ... and since when there have been any */
@@ -340,7 +339,6 @@ extern void pv_forbid_early_end(PvShared *shared);
 /* engine/phases.c */
 extern void pv_errorinfo_init(PvErrorInfo *info, Relation rel);
 extern void pv_error_callback(void *arg);
-extern void pv_show_begin(PvParticipant *self, PvPhase phase);
 extern void pv_show(PvParticipant *self);
 extern void pv_tick(PvParticipant *self);
 

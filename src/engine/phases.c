@@ -58,59 +58,40 @@ pv_errorinfo_init(PvErrorInfo *info, Relation rel)
 }
 
 /*
- * Context of an error in one of the heap passes.
- */
-static void
-heap_pass_context(const PvErrorInfo *info, const char *doing)
-{
-	if (!BlockNumberIsValid(info->blkno))
-		errcontext("while %s relation \"%s.%s\"", doing,
-				   info->relnamespace, info->relname);
-	else if (!OffsetNumberIsValid(info->offnum))
-		errcontext("while %s block %u of relation \"%s.%s\"", doing,
-				   info->blkno, info->relnamespace, info->relname);
-	else
-		errcontext("while %s block %u offset %u of relation \"%s.%s\"", doing,
-				   info->blkno, info->offnum,
-				   info->relnamespace, info->relname);
-}
-
-/*
- * Context of an error with an index, or of a leader that waits for those who
- * are at one.
- */
-static void
-index_pass_context(const PvErrorInfo *info, const char *doing)
-{
-	if (info->indname)
-		errcontext("while %s index \"%s\" of relation \"%s.%s\"", doing,
-				   info->indname, info->relnamespace, info->relname);
-	else
-		errcontext("while %s indexes of relation \"%s.%s\"", doing,
-				   info->relnamespace, info->relname);
-}
-
-/*
- * Error context callback of every participant.
+ * Error context callback of every participant.  While the leader waits for
+ * those who are at an index, it names none.
  */
 void
 pv_error_callback(void *arg)
 {
 	const PvErrorInfo *info = arg;
+	const char *doing = info->phase == PV_PHASE_SCAN ? "scanning" :
+		info->phase == PV_PHASE_CLEANUP ? "cleaning up" : "vacuuming";
 
 	switch (info->phase)
 	{
 		case PV_PHASE_SCAN:
-			heap_pass_context(info, "scanning");
-			break;
 		case PV_PHASE_VACUUM_HEAP:
-			heap_pass_context(info, "vacuuming");
+			if (!BlockNumberIsValid(info->blkno))
+				errcontext("while %s relation \"%s.%s\"", doing,
+						   info->relnamespace, info->relname);
+			else if (!OffsetNumberIsValid(info->offnum))
+				errcontext("while %s block %u of relation \"%s.%s\"", doing,
+						   info->blkno, info->relnamespace, info->relname);
+			else
+				errcontext("while %s block %u offset %u of relation \"%s.%s\"",
+						   doing, info->blkno, info->offnum,
+						   info->relnamespace, info->relname);
 			break;
 		case PV_PHASE_INDEX:
-			index_pass_context(info, "vacuuming");
-			break;
 		case PV_PHASE_CLEANUP:
-			index_pass_context(info, "cleaning up");
+			if (info->indname)
+				errcontext("while %s index \"%s\" of relation \"%s.%s\"",
+						   doing, info->indname,
+						   info->relnamespace, info->relname);
+			else
+				errcontext("while %s indexes of relation \"%s.%s\"", doing,
+						   info->relnamespace, info->relname);
 			break;
 		case PV_PHASE_TRUNCATE:
 			if (BlockNumberIsValid(info->blkno))
@@ -157,50 +138,27 @@ pv_counters_add(PvCounters *sum, const PvCounters *part)
 }
 
 /*
- * Add what this participant has done since the last time to the sums of all.
- */
-static void
-report_work(PvParticipant *self)
-{
-	PvShared   *shared = self->shared;
-	PvReported *reported = &self->reported;
-	PvReported	now = {
-		.blocks_read = self->counters.pages_scanned,
-		.dead_pages = self->counters.lpdead_item_pages,
-		.slept_usecs = pv_cost.slept_usecs - self->slept_before,
-	};
-
-	pg_atomic_fetch_add_u64(&shared->blocks_read,
-							now.blocks_read - reported->blocks_read);
-	pg_atomic_fetch_add_u64(&shared->dead_pages,
-							now.dead_pages - reported->dead_pages);
-	pg_atomic_fetch_add_u64(&shared->slept_usecs,
-							now.slept_usecs - reported->slept_usecs);
-	*reported = now;
-}
-
-/*
- * This participant begins to work in a phase.
- */
-void
-pv_show_begin(PvParticipant *self, PvPhase phase)
-{
-	self->part.phase = phase;
-	self->part.indexrelid = InvalidOid;
-	self->part.range_start = InvalidBlockNumber;
-	self->part.range_end = InvalidBlockNumber;
-	self->part.index_blks_visited = 0;
-	pv_show(self);
-}
-
-/*
- * Let other processes see how far this participant is.  A page may be locked.
+ * Add what this participant has done since the last time to the sums of all,
+ * and let other processes see how far it is.  A page may be locked.
  */
 void
 pv_show(PvParticipant *self)
 {
-	report_work(self);
-	self->part.slept_usecs = self->reported.slept_usecs;
+	PvShared   *shared = self->shared;
+	PvReported	before = self->reported;
+	PvReported *now = &self->reported;
+
+	now->blocks_read = self->counters.pages_scanned;
+	now->dead_pages = self->counters.lpdead_item_pages;
+	now->slept_usecs = pv_cost.slept_usecs;
+	pg_atomic_fetch_add_u64(&shared->blocks_read,
+							now->blocks_read - before.blocks_read);
+	pg_atomic_fetch_add_u64(&shared->dead_pages,
+							now->dead_pages - before.dead_pages);
+	pg_atomic_fetch_add_u64(&shared->slept_usecs,
+							now->slept_usecs - before.slept_usecs);
+	self->part.slept_usecs += now->slept_usecs - before.slept_usecs;
+
 	pv_track(NULL, &self->part);
 	if (self->show)
 		self->show(self);
@@ -264,7 +222,7 @@ pv_participant_init(PvParticipant *self)
 	pv_counters_init(&self->counters, &shared->plan.cutoffs);
 	self->part.leader_pid = shared->leader_pid;
 	self->part.participant = self->is_leader ? 0 : ParallelWorkerNumber + 1;
-	self->slept_before = pv_cost.slept_usecs;
+	self->reported.slept_usecs = pv_cost.slept_usecs;
 	self->blockscan =
 		pv_blockscan_create(self->rel, &self->ring, &shared->scan,
 							&shared->plan.skipping, &self->eager);
@@ -291,7 +249,12 @@ pv_participate(PvParticipant *self, PvPhase phase)
 {
 	self->errinfo.phase = phase;
 	pv_cost_begin_work(&self->shared->cost);
-	pv_show_begin(self, phase);
+	self->part.phase = phase;
+	self->part.indexrelid = InvalidOid;
+	self->part.range_start = InvalidBlockNumber;
+	self->part.range_end = InvalidBlockNumber;
+	self->part.index_blks_visited = 0;
+	pv_show(self);
 
 	switch (phase)
 	{
@@ -300,11 +263,11 @@ pv_participate(PvParticipant *self, PvPhase phase)
 			pv_scan_heap(self);
 			break;
 		case PV_PHASE_INDEX:
+			wait_in_phase(self, "index", "leader index");
+			pv_index_work(self, phase);
+			break;
 		case PV_PHASE_CLEANUP:
-			if (phase == PV_PHASE_INDEX)
-				wait_in_phase(self, "index", "leader index");
-			else
-				wait_in_phase(self, "cleanup", "leader cleanup");
+			wait_in_phase(self, "cleanup", "leader cleanup");
 			pv_index_work(self, phase);
 			break;
 		case PV_PHASE_VACUUM_HEAP:

@@ -6,8 +6,9 @@
  * Only the leader runs this, before there are workers.  pv_plan_vacuum()
  * decides what is to be done: cutoffs, what the heap scan may skip, whether
  * indexes are vacuumed.  What may be skipped is decided again when an index
- * scan was taken over from an interrupted vacuum.  pv_plan_pool() decides with how many workers and how
- * much memory.  The result is vac->plan, which all participants read.
+ * scan was taken over from an interrupted vacuum.  pv_plan_pool() decides with
+ * how many workers and how much memory.  The result is vac->plan, which all
+ * participants read.
  *
  * Locks: ShareUpdateExclusiveLock on the table, from the caller;
  * RowExclusiveLock on the indexes, taken here.  The survey for
@@ -22,7 +23,6 @@
 #include "access/amapi.h"
 #include "access/visibilitymap.h"
 #include "catalog/pg_am.h"
-#include "catalog/pg_class.h"
 #include "miscadmin.h"
 #include "optimizer/paths.h"
 #include "postmaster/autovacuum.h"
@@ -200,9 +200,8 @@ dead_tuples(const PvVacuum *vac)
 static uint64
 pages_of_work(const PvVacuum *vac)
 {
-	uint64		pages = pv_pages_to_read(vac);
-
-	pages += vac->plan.rel_pages / MAP_PAGE_BLOCKS;
+	uint64		pages = (uint64) pv_pages_to_read(vac) +
+		vac->plan.rel_pages / MAP_PAGE_BLOCKS;
 
 	if (!vac->do_index_vacuuming ||
 		(vac->kept.ref.token == 0 &&
@@ -238,31 +237,20 @@ min_parallel_pages(void)
 }
 
 /*
- * Return the number of workers for a number of pages: one more each time that
- * the threshold, which is in pages, is tripled, as for scans.
- *
- * Core: optimizer/path/allpaths.c, compute_parallel_worker.
- */
-static int
-workers_for_pages(uint64 pages, int threshold_pages)
-{
-	uint64		threshold = Max(threshold_pages, 1);
-	int			nworkers = 0;
-
-	for (; pages >= threshold; threshold *= 3)
-		nworkers++;
-	return nworkers;
-}
-
-/*
  * Return the number of workers if the caller gave none: the number that the
  * work is worth, or the table's option if the work is worth any workers.  To
  * find out takes several lookups, which are not done if cap is 0.
+ *
+ * As for scans, it is one more each time that the number of pages is tripled.
+ *
+ * Core: optimizer/path/allpaths.c, compute_parallel_worker.
  */
 static int
 workers_by_option_or_work(const PvVacuum *vac, int cap)
 {
 	int			option = vac->options->workers;
+	uint64		threshold = Max(min_parallel_table_scan_size, 1);
+	int			nworkers = 0;
 	uint64		pages;
 
 	if (option == 0 || cap == 0)
@@ -270,8 +258,11 @@ workers_by_option_or_work(const PvVacuum *vac, int cap)
 	pages = pages_of_work(vac);
 	if (pages < min_parallel_pages())
 		return 0;
-	return option != PV_WORKERS_BY_WORK ? option :
-		workers_for_pages(pages, min_parallel_table_scan_size);
+	if (option != PV_WORKERS_BY_WORK)
+		return option;
+	for (; pages >= threshold; threshold *= 3)
+		nworkers++;
+	return nworkers;
 }
 
 /*
@@ -309,18 +300,11 @@ plan_workers(PvVacuum *vac)
 		return 0;
 	if (pv_failsafe_check(&vac->plan.cutoffs))
 		return 0;
-	if (vac->do_index_vacuuming &&
-		!pv_index_allows_workers(&vac->leader, pv_is_automatic(), &indname))
-	{
-		if (named > 0)
-			ereport(NOTICE,
-					(errmsg("number of parallel workers for vacuum of \"%s\" is reduced from %d to %d",
-							RelationGetRelationName(vac->rel), named, 0),
-					 errdetail("The access method of index \"%s\" does not support parallel vacuum.",
-							   indname)));
-		return 0;
-	}
-
+	if (!vac->do_index_vacuuming ||
+		pv_index_allows_workers(&vac->leader, pv_is_automatic(), &indname))
+		indname = NULL;
+	else
+		cap = 0;
 	nworkers = named > 0 ? named : workers_by_option_or_work(vac, cap);
 	if (nworkers <= cap)
 		return nworkers;
@@ -329,6 +313,9 @@ plan_workers(PvVacuum *vac)
 		ereport(NOTICE,
 				(errmsg("number of parallel workers for vacuum of \"%s\" is reduced from %d to %d",
 						RelationGetRelationName(vac->rel), named, cap),
+				 indname ?
+				 errdetail("The access method of index \"%s\" does not support parallel vacuum.",
+						   indname) :
 				 errdetail("max_parallel_maintenance_workers is %d, parvacuum.max_workers is %d.",
 						   max_parallel_maintenance_workers,
 						   pv_guc_max_workers)));
@@ -391,53 +378,32 @@ plan_store(PvVacuum *vac)
 }
 
 /*
- * Each worker's part of the memory, in kilobytes, for access methods that use
- * maintenance_work_mem.
- */
-static int
-worker_work_mem(const PvVacuum *vac, int nworkers)
-{
-	int			users = 0;
-
-	for (int i = 0; i < vac->leader.nindexes; i++)
-		if (vac->leader.indrels[i]->rd_indam->amusemaintenanceworkmem)
-			users++;
-	users = Min(users, nworkers);
-	return vacuum_work_mem() / Max(users, 1);
-}
-
-/*
- * Decide the size of each participant's ring of buffers; 0 is none.  The
- * caller's strategy comes first, then the table's option.
- */
-static void
-plan_ring(PvVacuum *vac, BufferAccessStrategy bstrategy, int participants)
-{
-	int			ring_kb = pv_ring_plan(bstrategy,
-									   vac->options->buffer_usage_limit,
-									   participants);
-
-	/* A small ring is cheaper to create and sufficient for a small table */
-	if (vac->plan.nindexes == 0 &&
-		vac->plan.rel_pages <= PV_RING_PART_KB / (BLCKSZ / 1024))
-		ring_kb =
-			Min(ring_kb, Max(PV_RING_PART_KB / participants, BLCKSZ / 1024));
-	vac->plan.ring_kb = ring_kb;
-}
-
-/*
  * Decide the size of the pool of participants, and what each participant gets.
+ * For its ring of buffers the caller's strategy comes first, then the table's
+ * option.
  */
 void
 pv_plan_pool(PvVacuum *vac, BufferAccessStrategy bstrategy)
 {
 	PvVacuumPlan *plan = &vac->plan;
 	int			nworkers = plan_workers(vac);
+	int			mem_users = 0;
 
 	plan->nslots = nworkers + 1;
-	plan_ring(vac, bstrategy, plan->nslots);
+	plan->ring_kb = pv_ring_plan(bstrategy, vac->options->buffer_usage_limit,
+								 plan->nslots);
+	/* A small ring is cheaper to create and sufficient for a small table */
+	if (plan->nindexes == 0 &&
+		plan->rel_pages <= PV_RING_PART_KB / (BLCKSZ / 1024))
+		plan->ring_kb = Min(plan->ring_kb, Max(PV_RING_PART_KB / plan->nslots,
+											   BLCKSZ / 1024));
 	plan_store(vac);
-	plan->maintenance_work_mem_worker = worker_work_mem(vac, nworkers);
+
+	/* Some access methods use maintenance_work_mem */
+	for (int i = 0; i < plan->nindexes; i++)
+		mem_users += vac->leader.indrels[i]->rd_indam->amusemaintenanceworkmem;
+	plan->maintenance_work_mem_worker =
+		vacuum_work_mem() / Max(Min(mem_users, nworkers), 1);
 	plan->locked_too = vac->options->toast_parent;
 	plan->must_progress = vac->kept.idle > 0;
 }

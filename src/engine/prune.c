@@ -5,10 +5,9 @@
  *
  * Leader and workers run this, with a cleanup lock on the page.
  *
- * One loop over the line pointers classifies each tuple, and collects those to
- * be removed and those to be frozen.  On most pages nearly all tuples have the
- * same inserter, and nearly all dead tuples the same deleter.  So the last XID
- * of each kind is remembered together with its status, and a tuple with the
+ * One loop over the line pointers classifies each tuple.  On most pages nearly
+ * all tuples have the same inserter, and nearly all dead tuples the same
+ * deleter.  So the last XID of each kind is remembered, and a tuple with the
  * same XID and the matching hint bits is classified without a function call.
  *
  *	 live	xmin hinted committed and equal to known_live_xmin; no xmax
@@ -21,17 +20,14 @@
  * with the same WAL record.
  *
  * The changes are logged with core's own WAL record.  Core's function prunes a
- * page with anything out of the ordinary, which is then classified again: if a
- * chain has a dead tuple after one that is still visible to a transaction, or
- * if a dead tuple has no root.
+ * page on which a chain has a dead tuple after one that is still visible to a
+ * transaction, or a dead tuple has no root.  Then it is classified again.
  *
  * Each tuple is classified once.  A transaction that was in progress then may
  * have aborted before the page is changed.  This is harmless: its XID is not
  * older than OldestXmin, so the tuple is not frozen, and keeps the page from
  * being set all-visible.  The next vacuum removes it.  PG 17 does the same;
  * earlier versions prune such a page again.
- *
- * What is frozen is decided for the page as a whole, see engine/freeze.c.
  *
  * Core: access/heap/pruneheap.c, heap_page_prune; access/heap/vacuumlazy.c
  * (15), lazy_scan_prune.
@@ -44,14 +40,6 @@
 #include "executor/instrument.h"
 
 #include "engine/prune.h"
-
-/*
- * If none of these bits is set, the tuple's xmax deleted or updated it, or
- * tried to
- */
-#define NOT_PLAINLY_DELETED \
-	(HEAP_XMAX_INVALID | HEAP_XMAX_IS_MULTI | HEAP_XMAX_LOCK_ONLY | \
-	 HEAP_XMAX_EXCL_LOCK | HEAP_XMAX_KEYSHR_LOCK | HEAP_MOVED)
 
 /*
  * Is this inserter older than every snapshot?  Up to PG 18 OldestXmin decides.
@@ -108,21 +96,16 @@ note_live_xmin(PvPagePruneState *state, HeapTupleHeader htup)
 static inline bool
 account_plainly_live(PvPagePruneState *state, HeapTupleHeader htup)
 {
-	const PvCutoffs *cutoffs;
+	const PvCutoffs *cutoffs = &state->self->shared->plan.cutoffs;
 	TransactionId xmin;
 
 	if (!pv_tuple_is_plainly_live(htup))
 		return false;
 
+	/* If it is frozen or bootstrapped the cutoffs do not matter */
 	xmin = HeapTupleHeaderGetXmin(htup);
-	if (xmin == state->known_live_xmin)
+	if (xmin == state->known_live_xmin || !TransactionIdIsNormal(xmin))
 		return true;
-	if (!TransactionIdIsNormal(xmin))
-	{
-		/* frozen or bootstrapped: nothing to do, whatever the cutoffs are */
-		return true;
-	}
-	cutoffs = &state->self->shared->plan.cutoffs;
 	if (TransactionIdPrecedes(xmin, cutoffs->relfrozenxid) ||
 		TransactionIdPrecedes(xmin, cutoffs->FreezeLimit))
 		return false;
@@ -165,8 +148,11 @@ account_hintable(PvPagePruneState *state, HeapTupleHeader htup)
 static inline bool
 tuple_is_plainly_deleted(HeapTupleHeader htup)
 {
-	return (htup->t_infomask & (HEAP_XMIN_COMMITTED | NOT_PLAINLY_DELETED)) ==
-		HEAP_XMIN_COMMITTED;
+	const uint16 mask = HEAP_XMIN_COMMITTED | HEAP_XMAX_INVALID |
+		HEAP_XMAX_IS_MULTI | HEAP_XMAX_LOCK_ONLY | HEAP_XMAX_EXCL_LOCK |
+		HEAP_XMAX_KEYSHR_LOCK | HEAP_MOVED;
+
+	return (htup->t_infomask & mask) == HEAP_XMIN_COMMITTED;
 }
 
 static inline bool
@@ -268,12 +254,10 @@ classify_tuple(PvPagePruneState *state, ItemId itemid, HeapTupleHeader htup,
 			return;
 		case HEAPTUPLE_LIVE:
 			result->live_tuples++;
-			if (account_plainly_live(state, htup))	/* it may have its hint
-													 * now */
-			{
-				result->hastup = true;
+			result->hastup = true;
+			/* It may have its hint now */
+			if (account_plainly_live(state, htup))
 				return;
-			}
 			note_live_xmin(state, htup);
 			break;
 		case HEAPTUPLE_RECENTLY_DEAD:
@@ -310,14 +294,9 @@ begin_page(PvPagePruneState *state, OffsetNumber maxoff)
 {
 	PvPageResult *result = state->result;
 
-	result->live_tuples = 0;
-	result->recently_dead_tuples = 0;
-	result->hastup = false;
-	result->recheck = false;
-	result->commits_end = InvalidXLogRecPtr;
+	memset(result, 0, offsetof(PvPageResult, room));
 	result->vis.all_visible = true;
 	result->vis.all_frozen = true;
-	result->vis.conflict_horizon = InvalidTransactionId;
 	result->deadoffsets = result->room + lengthof(result->room);
 
 	memset(state->action, PV_LP_STAYS,
@@ -338,14 +317,15 @@ begin_page(PvPagePruneState *state, OffsetNumber maxoff)
 }
 
 /*
- * Classify everything on the page.
+ * Classify everything on the page, and plan its pruning.  Return false if core
+ * has to prune it.
  *
  * Tuples are usually stored in the opposite order of their line pointers.  So
  * the loop goes from the last line pointer to the first, in order to access
  * memory at increasing addresses.
  */
-static void
-classify_tuples(PvPagePruneState *state)
+static bool
+plan_pruning(PvPagePruneState *state)
 {
 	Page		page = BufferGetPage(state->buf);
 	PvPageResult *result = state->result;
@@ -391,18 +371,7 @@ classify_tuples(PvPagePruneState *state)
 	state->self->errinfo.offnum = InvalidOffsetNumber;
 	if (state->hinted)
 		MarkBufferDirtyHint(state->buf, true);
-}
 
-/*
- * Classify the tuples and plan the pruning of the page.  Return false if core
- * has to prune it.
- */
-static bool
-plan_pruning(PvPagePruneState *state)
-{
-	PvPageResult *result = state->result;
-
-	classify_tuples(state);
 	if (state->chains_to_prune &&
 		(!pv_prune_chains(state) || !pv_list_actions(state)))
 		return false;
@@ -439,8 +408,8 @@ plan_page(PvPagePruneState *state)
 					  &self->shared->plan.cutoffs, self->vistest,
 					  self->nindexes > 0, &done, &self->errinfo.offnum);
 		state->core_pruned = true;
+		state->core_deleted += done.ndeleted;
 		state->core_frozen += done.nfrozen;
-		state->result->ndeleted += done.ndeleted;
 		self->counters.new_visible_pages += done.new_visible;
 		self->counters.new_visible_frozen_pages += done.new_visible_frozen;
 		self->counters.new_frozen_pages += done.new_frozen;
@@ -454,21 +423,6 @@ plan_page(PvPagePruneState *state)
 }
 
 /*
- * May the page become all-frozen?  An inserter that is visible to all may be
- * too new to be frozen.
- */
-static bool
-may_become_all_frozen(const PvPagePruneState *state)
-{
-	const PvVisibility *vis = &state->result->vis;
-
-	return vis->all_visible &&
-		(!PV_MAP_BY_HORIZON || !TransactionIdIsNormal(vis->conflict_horizon) ||
-		 TransactionIdPrecedes(vis->conflict_horizon,
-							   state->self->shared->plan.cutoffs.OldestXmin));
-}
-
-/*
  * Plan to freeze the whole page if that is cheap.  Otherwise plan to freeze as
  * much as possible, from PG 16 on, if something has to be frozen.
  */
@@ -477,29 +431,19 @@ consider_freezing_more(PvPagePruneState *state)
 {
 	PvVisibility *vis = &state->result->vis;
 
-	if (may_become_all_frozen(state))
+	/* An inserter that is visible to all may be too new to be frozen */
+	if (vis->all_visible &&
+		(!PV_MAP_BY_HORIZON || !TransactionIdIsNormal(vis->conflict_horizon) ||
+		 TransactionIdPrecedes(vis->conflict_horizon,
+							   state->self->shared->plan.cutoffs.OldestXmin)))
 	{
 		if (vis->all_frozen || !pv_freezing_page_is_cheap(state) ||
-			pv_plan_freezing_page(state))
+			pv_plan_freezing_page(state, true))
 			return;
 		plan_page(state);
 	}
 	if (PV_FREEZES_WHOLE_PAGES && state->nfrozen > 0)
-		pv_plan_freezing_more(state);
-}
-
-/* Set the dead items unused together with the rest. */
-static void
-plan_to_unused(PvPagePruneState *state)
-{
-	PvPageResult *result = state->result;
-	PvPrunePlan *plan = &state->plan;
-
-	memcpy(plan->unused + plan->nunused, result->deadoffsets,
-		   result->lpdead_items * sizeof(OffsetNumber));
-	plan->nunused += result->lpdead_items;
-	plan->ndead = 0;
-	result->marked_unused = true;
+		(void) pv_plan_freezing_page(state, false);
 }
 
 /*
@@ -512,28 +456,17 @@ plan_to_unused(PvPagePruneState *state)
 static PvMapDoubt
 doubt_of(const PvPagePruneState *state)
 {
-	PvMapDoubt	doubt = {PV_MAP_NO_DOUBT, InvalidOffsetNumber};
+	OffsetNumber prunable = state->first_prunable;
 	const OffsetNumber *dead = state->plan.dead;
 
 	if (OffsetNumberIsValid(state->last_dead_item) &&
 		!pv_frees_dead_items(state))
-	{
-		doubt.kind = PV_MAP_HAS_DEAD_ITEMS;
-		doubt.offnum = state->last_dead_item;
-		return doubt;
-	}
-	if (OffsetNumberIsValid(state->first_prunable))
-	{
-		doubt.kind = PV_MAP_HAS_INVISIBLE;
-		doubt.offnum = state->first_prunable;
-	}
+		return (PvMapDoubt) {PV_MAP_HAS_DEAD_ITEMS, state->last_dead_item};
 	if (state->plan.ndead > 0 &&
-		(doubt.kind == PV_MAP_NO_DOUBT || dead[0] < doubt.offnum))
-	{
-		doubt.kind = PV_MAP_HAS_DEAD_ITEMS;
-		doubt.offnum = dead[0];
-	}
-	return doubt;
+		(!OffsetNumberIsValid(prunable) || dead[0] < prunable))
+		return (PvMapDoubt) {PV_MAP_HAS_DEAD_ITEMS, dead[0]};
+	return (PvMapDoubt) {OffsetNumberIsValid(prunable) ?
+		PV_MAP_HAS_INVISIBLE : PV_MAP_NO_DOUBT, prunable};
 }
 
 /*
@@ -562,7 +495,6 @@ plan_map(PvPagePruneState *state, PvMapChange *map)
 	PvPageResult *result = state->result;
 
 	map->flags = 0;
-	result->map_is_done = false;
 	if (!PV_PRUNING_SETS_MAP)
 		return;
 
@@ -576,32 +508,32 @@ plan_map(PvPagePruneState *state, PvMapChange *map)
 }
 
 /*
- * Set the page's hints: the XID from which on pruning may be worthwhile, and
- * that the page is not known to be full.
+ * Apply the plan to the page and log it, or set only the page's hints: the XID
+ * from which on pruning may be worthwhile, and that it may have free space.
  */
-static void
-update_hints(const PvPagePruneState *state)
-{
-	Page		page = BufferGetPage(state->buf);
-
-	((PageHeader) page)->pd_prune_xid = state->prune_xid;
-	PageClearFull(page);
-}
-
-/* Apply the plan to the page and log it. */
 static void
 change_page(PvPagePruneState *state, const PvMapChange *map)
 {
+	Page		page = BufferGetPage(state->buf);
 	const PvVisibility *vis = &state->result->vis;
+	bool		is_logged = pv_plan_changes_page(&state->plan) ||
+		state->nfrozen > 0 || map->flags != 0;
 	TransactionId freeze_horizon;
 
+	if (!is_logged && !pv_page_hints_change(state))
+		return;
 	freeze_horizon = pv_freeze_horizon(&state->self->shared->plan.cutoffs,
 									   vis->all_visible && vis->all_frozen,
 									   vis->conflict_horizon,
 									   state->newest_frozen);
-	update_hints(state);
-	pv_prune_and_freeze(state->self->rel, state->buf, &state->plan,
-						freeze_horizon, state->frozen, state->nfrozen, map);
+	((PageHeader) page)->pd_prune_xid = state->prune_xid;
+	PageClearFull(page);
+	if (is_logged)
+		pv_prune_and_freeze(state->self->rel, state->buf, &state->plan,
+							freeze_horizon, state->frozen, state->nfrozen,
+							map);
+	else
+		MarkBufferDirtyHint(state->buf, true);
 	pv_page_count_map(state->self, map);
 }
 
@@ -619,6 +551,7 @@ pv_prune_freeze_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
 					 Buffer vmbuffer, PvPageResult *result)
 {
 	PvPagePruneState state;
+	PvPrunePlan *plan = &state.plan;
 	PvMapChange map;
 
 	state.self = self;
@@ -627,27 +560,25 @@ pv_prune_freeze_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
 	state.vmbuffer = vmbuffer;
 	state.result = result;
 	state.core_pruned = false;
+	state.core_deleted = 0;
 	state.core_frozen = 0;
 	state.imaged = false;
-	result->ndeleted = 0;
 
 	plan_page(&state);
 	repair_map(&state);
 	consider_freezing_more(&state);
-	result->marked_unused = false;
 	if (pv_frees_dead_items(&state))
-		plan_to_unused(&state);
-	plan_map(&state, &map);
-	if (pv_plan_changes_page(&state.plan) || state.nfrozen > 0 ||
-		map.flags != 0)
-		change_page(&state, &map);
-	else if (pv_page_hints_change(&state))
 	{
-		update_hints(&state);
-		MarkBufferDirtyHint(buf, true);
+		memcpy(plan->unused + plan->nunused, result->deadoffsets,
+			   result->lpdead_items * sizeof(OffsetNumber));
+		plan->nunused += result->lpdead_items;
+		plan->ndead = 0;
+		result->marked_unused = true;
 	}
+	plan_map(&state, &map);
+	change_page(&state, &map);
 
-	result->ndeleted += state.ndead_tuples;
+	result->ndeleted = state.ndead_tuples + state.core_deleted;
 	self->counters.frozen_pages += state.nfrozen + state.core_frozen > 0;
 	self->counters.tuples_frozen += state.nfrozen + state.core_frozen;
 	self->counters.NewRelfrozenXid = state.relfrozenxid;

@@ -20,6 +20,7 @@
 /* What was found on one heap page, and what was done to it */
 typedef struct PvPageResult
 {
+	/* Zeroed for each attempt, as is everything before room */
 	int			ndeleted;		/* tuples removed */
 	int			live_tuples;
 	int			recently_dead_tuples;
@@ -64,7 +65,8 @@ typedef struct PvPagePruneState
 	 * would be found again and again.
 	 */
 	bool		core_pruned;
-	int			core_frozen;	/* tuples frozen by core's pruning */
+	int			core_deleted;	/* tuples removed by core's pruning */
+	int			core_frozen;	/* ... and frozen */
 
 	/*
 	 * A full-page image was logged since we came to the page, for a hint bit
@@ -119,8 +121,7 @@ extern bool pv_list_actions(PvPagePruneState *state);
 
 /* engine/freeze.c */
 extern bool pv_freezing_page_is_cheap(const PvPagePruneState *state);
-extern bool pv_plan_freezing_page(PvPagePruneState *state);
-extern void pv_plan_freezing_more(PvPagePruneState *state);
+extern bool pv_plan_freezing_page(PvPagePruneState *state, bool whole);
 
 /*
  * Did the tuple's inserter commit, and has no other transaction stored an XID

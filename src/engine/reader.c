@@ -277,9 +277,7 @@ pv_reader_restart(PvReader *reader)
 	reader->nqueued = 0;
 }
 
-/*
- * Free the reader, and release what was pinned ahead.
- */
+/* Free the reader, and release what was pinned ahead. */
 void
 pv_reader_free(PvReader *reader)
 {

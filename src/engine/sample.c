@@ -5,15 +5,11 @@
  *	  read them.
  *
  * Core assumes that a page that it does not read has as many tuples as the
- * table had on average in the last vacuum.  Core skips only long runs of
- * pages, and often none.  We skip single pages as well, and the skipped pages
- * differ from the visited ones: pages that are not changed are full, and pages
- * that are changed all the time may be nearly empty.  The old average would be
- * wrong for them, and the error would grow with each vacuum, because the
- * result is the average for the next one.
- *
- * So a random sample of the pages in short runs is visited like any other
- * page, and the number of tuples on the rest is estimated from the sample:
+ * table had on average in the last vacuum.  We skip more pages than core, and
+ * these differ from the visited ones: pages that are not changed are full, and
+ * pages that are changed all the time may be nearly empty.  So a random sample
+ * of the pages in short runs is visited like any other page, and the number of
+ * tuples on the rest is estimated from the sample:
  *
  *		 |vsssvssvsvlllllllllllllllllllvsssXssvsv|
  *
@@ -24,14 +20,12 @@
  *		tuples of s, estimated from X
  *		tuples of l, estimated from the old average, as by core
  *
- * The sampling error is random and independent in each vacuum, so it does not
- * add up.  It grows with the differences between pages, but most of these are
- * known: the free space map says how full each page is.  So the sample is used
- * to find how the number of tuples depends on the free space, as a straight
- * line by least squares, and the line is applied to the free space of the
- * skipped pages; of a large table only some are looked up.  If the free space
- * map is wrong or empty, the line is horizontal, and the estimate is the mean
- * of the sample.
+ * The sampling error grows with the differences between pages, but most of
+ * these are known from the free space map.  The sample tells how the number of
+ * tuples depends on the free space, as a straight line by least squares, and
+ * the line is applied to the free space of the skipped pages; of a large table
+ * only some are looked up.  If the free space map is wrong or empty, the line
+ * is horizontal, and the estimate is the mean of the sample.
  *
  * Which pages: the table is divided into groups of the same number of blocks.
  * One block of each group, chosen by a hash of the group's number, is in the
@@ -98,9 +92,7 @@ pv_sample_plan(PvSamplePlan *plan, BlockNumber pages, BlockNumber rel_pages,
 	plan->seed = pg_prng_uint64(&pg_global_prng_state);
 }
 
-/*
- * Is this block, of a short run that is skipped, in the sample?
- */
+/* Is this block, of a short run that is skipped, in the sample? */
 bool
 pv_sample_wants(const PvSamplePlan *plan, BlockNumber blkno)
 {
@@ -113,9 +105,7 @@ pv_sample_wants(const PvSamplePlan *plan, BlockNumber blkno)
 		hash_bytes_uint32_extended(group, plan->seed) % plan->every;
 }
 
-/*
- * Add a page that was visited as a part of the sample.
- */
+/* Add a page that was visited as a part of the sample. */
 void
 pv_sample_add_page(PvSample *sample, Size space, int64 tuples)
 {
@@ -126,18 +116,14 @@ pv_sample_add_page(PvSample *sample, Size space, int64 tuples)
 	sample->products += space * tuples;
 }
 
-/*
- * Is the free space of this page, which is skipped, to be looked up?
- */
+/* Is the free space of this page, which is skipped, to be looked up? */
 bool
 pv_sample_asks(const PvSamplePlan *plan, BlockNumber blkno)
 {
 	return plan->every > 0 && murmurhash32(blkno) % plan->asked == 0;
 }
 
-/*
- * Add pages that were skipped to the sum.
- */
+/* Add pages that were skipped to the sum. */
 void
 pv_sample_add_skipped(PvSkippedPages *sum, const PvSkippedPages *part)
 {
@@ -146,9 +132,7 @@ pv_sample_add_skipped(PvSkippedPages *sum, const PvSkippedPages *part)
 	sum->space += part->space;
 }
 
-/*
- * Add what one participant knows to the sum.
- */
+/* Add what one participant knows to the sum. */
 void
 pv_sample_add(PvSample *sum, const PvSample *part)
 {

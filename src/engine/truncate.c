@@ -117,23 +117,6 @@ check_for_waiters(const PvVacuum *vac, int64 *last_check)
 }
 
 /*
- * Read ahead so that blkno and the blocks before it are read in forward order,
- * which the kernel handles better than the reverse.
- */
-static void
-prefetch_down_to(const PvVacuum *vac, BlockNumber blkno,
-				 BlockNumber *prefetched)
-{
-	BlockNumber first = blkno - blkno % PREFETCH_BLOCKS;
-
-	if (*prefetched <= blkno)
-		return;
-	for (BlockNumber b = first; b <= blkno; b++)
-		(void) PrefetchBuffer(vac->rel, MAIN_FORKNUM, b);
-	*prefetched = first;
-}
-
-/*
  * Does the page have any line pointer in use?  A dead one counts, because
  * index entries may still point to it.
  */
@@ -170,7 +153,7 @@ static BlockNumber
 count_pages_to_keep(PvVacuum *vac, bool *suspended)
 {
 	BlockNumber keep = vac->rel_pages;
-	BlockNumber prefetched = InvalidBlockNumber;
+	BlockNumber prefetched = keep;
 	int64		last_check = pv_usecs_of_machine();
 
 	pv_wait_point("truncate", RelationGetRelid(vac->rel));
@@ -183,7 +166,13 @@ count_pages_to_keep(PvVacuum *vac, bool *suspended)
 			*suspended = true;
 			return keep;
 		}
-		prefetch_down_to(vac, keep - 1, &prefetched);
+		/* Read ahead in forward order, which the kernel handles better */
+		if (keep <= prefetched)
+		{
+			prefetched = (keep - 1) / PREFETCH_BLOCKS * PREFETCH_BLOCKS;
+			for (BlockNumber blkno = prefetched; blkno < keep; blkno++)
+				(void) PrefetchBuffer(vac->rel, MAIN_FORKNUM, blkno);
+		}
 		if (page_is_in_use(vac, keep - 1))
 			break;
 		keep--;

@@ -6,19 +6,8 @@
  *
  * The leader runs this, from the relation_vacuum slot of the table access
  * method.  The table is open and locked with ShareUpdateExclusiveLock, a
- * snapshot is active, and the process is marked PROC_IN_VACUUM.
- *
- *	 plan        leader   cutoffs, indexes, number of workers (engine/plan.c)
- *	 take over   all      index scan and second heap pass that an interrupted
- *	                      vacuum has left undone (engine/keep.c)
- *	 scan heap   all      prune, freeze, collect dead items, until the table
- *	                      is done or the store of dead items is full
- *	 index scan  all      remove the dead items from every index
- *	 vacuum heap all      set their line pointers unused
- *	                      ... again from "scan heap" if the store was full
- *	 cleanup     all      index cleanup; the pool and parallel mode end
- *	 finish      leader   index cleanup that parallel mode forbids, truncation,
- *	                      pg_class, statistics, report (engine/finish.c)
+ * snapshot is active, and the process is marked PROC_IN_VACUUM.  src/README
+ * has a picture of the phases.
  *
  * The leader is alone between two phases, so what is decided here needs no
  * lock.  pg_class is updated after parallel mode has ended, because parallel
@@ -30,10 +19,7 @@
  */
 #include "postgres.h"
 
-#include "access/parallel.h"
-#include "access/xact.h"
 #include "commands/progress.h"
-#include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/freespace.h"
 #include "storage/ipc.h"
@@ -57,21 +43,13 @@
  */
 #define CHECK_ATTACHED_AFTER	16384
 
-static void start_instruments(PvVacuum *vac);
 static void vacuum_together(PvVacuum *vac, BufferAccessStrategy bstrategy);
 static void open_pool(PvVacuum *vac, BufferAccessStrategy bstrategy);
-static void open_budget(PvVacuum *vac);
-static void set_early_end(PvVacuum *vac);
 static void finish_kept_items(PvVacuum *vac);
-static bool end_heap_scan_early(PvVacuum *vac);
 static bool end_early(PvVacuum *vac, bool is_kept);
 static bool scan_heap(PvVacuum *vac);
-static void count_store_use(PvVacuum *vac);
 static void vacuum_indexes_and_heap(PvVacuum *vac);
-static void vacuum_dead_items(PvVacuum *vac);
-static bool bypass_indexes(const PvVacuum *vac);
 static void vacuum_indexes(PvVacuum *vac);
-static void count_index_scan(PvVacuum *vac);
 static bool vacuum_index_scan(PvVacuum *vac, uint32 end);
 static bool vacuum_heap(PvVacuum *vac, uint32 end);
 static void vacuum_free_space_map(PvVacuum *vac);
@@ -79,7 +57,6 @@ static void clean_up_indexes(PvVacuum *vac);
 static void end_pool(PvVacuum *vac);
 static void run_phase(PvVacuum *vac, PvPhase phase, int progress_phase);
 static void run_index_phase(PvVacuum *vac, PvPhase phase, int progress_phase);
-static void sum_up(PvVacuum *vac);
 static void leader_tick(PvParticipant *leader);
 static void report_eager_end(PvVacuum *vac);
 
@@ -109,7 +86,13 @@ pv_vacuum_rel(Relation rel, VacuumParams *params,
 	vac->options = options;
 	vac->result = result;
 	vac->new_live_tuples = -1;
-	start_instruments(vac);
+	vac->verbose = (params->options & VACOPT_VERBOSE) != 0;
+	vac->instrument = vac->verbose ||
+		(pv_is_automatic() && pv_log_min_duration(params) >= 0);
+	vac->starttime = GetCurrentTimestamp();
+	pv_usage_start(&vac->usage, vac->instrument);
+	pgstat_progress_start_command(PROGRESS_COMMAND_VACUUM, result->relid);
+	pv_progress_started_by(pv_is_automatic(), params->is_wraparound);
 
 	pv_errorinfo_init(&vac->leader.errinfo, rel);
 	errcallback.callback = pv_error_callback;
@@ -148,9 +131,7 @@ pv_vacuum_rel(Relation rel, VacuumParams *params,
 	pv_report_end(vac);
 }
 
-/*
- * Run all phases that the participants take part in.
- */
+/* Run all phases that the participants take part in. */
 static void
 vacuum_together(PvVacuum *vac, BufferAccessStrategy bstrategy)
 {
@@ -162,8 +143,10 @@ vacuum_together(PvVacuum *vac, BufferAccessStrategy bstrategy)
 	for (more = true; more && !vac->ended_early;)
 	{
 		more = scan_heap(vac);
-		if (more && end_heap_scan_early(vac))
+		if (more && pv_ends_early(&vac->leader) &&
+			end_early(vac, pv_keep_scanned(vac, pv_scan_done_upto(vac))))
 			break;
+
 		if (more)
 			vac->consider_bypass = false;	/* there are several index scans */
 		else
@@ -192,12 +175,16 @@ vacuum_together(PvVacuum *vac, BufferAccessStrategy bstrategy)
 /*
  * Create the pool of participants.  Its workers are launched with the first
  * phase.
+ *
+ * Each participant has a full cost limit of its own, except in automatic
+ * vacuums.  A scheduler worker has looked at the table's own limits before.
  */
 static void
 open_pool(PvVacuum *vac, BufferAccessStrategy bstrategy)
 {
 	const PvVacuumPlan *plan = &vac->plan;
 	PvParticipant *leader = &vac->leader;
+	PvShared   *shared;
 
 	pv_plan_pool(vac, bstrategy);
 	leader->is_leader = true;
@@ -205,47 +192,30 @@ open_pool(PvVacuum *vac, BufferAccessStrategy bstrategy)
 	pv_ring_create(&leader->ring, plan->ring_kb);
 
 	pv_pool_create(&vac->pool, leader, plan);
-	open_budget(vac);
-	set_early_end(vac);
-	pv_dispense_init(&leader->shared->scan, 0, plan->rel_pages,
+	shared = leader->shared;
+	pv_cost_init(&shared->cost, pv_is_automatic() ?
+				 pv_guc_autovacuum_cost_limit_scale : 1.0);
+	if (pv_is_scheduler_worker)
+		pv_cost_follow_reloads();
+	else if (pv_is_automatic())
+		pv_cost_lead_autovacuum(&vac->options->own_costs);
+
+	/*
+	 * If the vacuum before has let another session have the table, the
+	 * interval begins now, when this one has it again
+	 */
+	shared->deadline = vac->options->deadline;
+	if (vac->options->yields && pv_guc_yield_interval > 0)
+		shared->yields_from = vac->kept.yielded_at == 0 ? vac->starttime :
+			TimestampTzPlusMilliseconds(vac->starttime,
+										pv_guc_yield_interval * 1000.0);
+	pv_dispense_init(&shared->scan, 0, plan->rel_pages,
 					 PV_SEGMENT_BLOCKS, PV_RANGE_MAX_BLOCKS, plan->nslots);
 	pv_participant_init(leader);
 	pv_index_plan_together(leader);
 
 	leader->tick = leader_tick;
 	pv_progress_open(vac);
-}
-
-/*
- * Set when the vacuum ends early.  If the one before has let another session
- * have the table, the interval begins now, when this one has it again.
- */
-static void
-set_early_end(PvVacuum *vac)
-{
-	PvShared   *shared = vac->leader.shared;
-
-	shared->deadline = vac->options->deadline;
-	if (vac->options->yields && pv_guc_yield_interval > 0)
-		shared->yields_from = vac->kept.yielded_at == 0 ? vac->starttime :
-			TimestampTzPlusMilliseconds(vac->starttime,
-										pv_guc_yield_interval * 1000.0);
-}
-
-/*
- * Set up the cost budget of all participants.  Each has a full cost limit of
- * its own, except in automatic vacuums.  A scheduler worker has looked at the
- * table's own limits before.
- */
-static void
-open_budget(PvVacuum *vac)
-{
-	pv_cost_init(&vac->leader.shared->cost, pv_is_automatic() ?
-				 pv_guc_autovacuum_cost_limit_scale : 1.0);
-	if (pv_is_scheduler_worker)
-		pv_cost_follow_reloads();
-	else if (pv_is_automatic())
-		pv_cost_lead_autovacuum(&vac->options->own_costs);
 }
 
 /*
@@ -300,14 +270,6 @@ finish_kept_items(PvVacuum *vac)
 	leader->shared->plan.skipping = vac->plan.skipping;
 }
 
-/* After a part of the heap scan that is not the last one: end if it is time. */
-static bool
-end_heap_scan_early(PvVacuum *vac)
-{
-	return pv_ends_early(&vac->leader) &&
-		end_early(vac, pv_keep_scanned(vac, pv_scan_done_upto(vac)));
-}
-
 /*
  * End the vacuum early if what it has done is kept, or if it has to end in any
  * case.  Otherwise it goes on.  Return whether it ends.
@@ -346,70 +308,47 @@ scan_heap(PvVacuum *vac)
 }
 
 /*
- * Count the use of the store in this index scan, for the report.  Core counts
- * where dead items were found, even if they are not vacuumed.
- */
-static void
-count_store_use(PvVacuum *vac)
-{
-	int64		items = vac->sum.dead_items;
-
-	if (vac->plan.nindexes == 0 || items == vac->lpdead_before)
-		return;
-	vac->lpdead_before = items;
-	vac->store_resets++;
-	if (vac->leader.store)
-		vac->store_bytes += pv_deadtids_memory(vac->leader.store);
-}
-
-/*
- * Vacuum indexes and heap for the dead items collected so far, if there are
- * any.  The store is empty afterwards, and its memory can be used by any
- * participant in the next heap scan.
+ * Remove the dead items collected so far, if there are any, from all indexes,
+ * then from the heap.  The store is empty afterwards, and its memory can be
+ * used by any participant in the next heap scan.
+ *
+ * If they are so few that an index scan is not worth it, they stay in the
+ * table, and the next vacuum finds them again.  The rule counts pages, because
+ * a page with dead items cannot be set all-visible.
+ *
+ * Core: access/heap/vacuumlazy.c, lazy_vacuum.
  */
 static void
 vacuum_indexes_and_heap(PvVacuum *vac)
 {
 	PvDeadTids *store = vac->leader.store;
+	int64		items = vac->sum.dead_items;
 
-	count_store_use(vac);
+	/* Core counts where dead items were found, even if it leaves them */
+	if (vac->plan.nindexes > 0 && items != vac->lpdead_before)
+	{
+		vac->lpdead_before = items;
+		vac->store_resets++;
+		if (store)
+			vac->store_bytes += pv_deadtids_memory(store);
+	}
 	if (store == NULL)
 		return;
 	if (pv_deadtids_num_items(store) > 0)
-		vacuum_dead_items(vac);
+	{
+		if (vac->consider_bypass &&
+			pv_few_enough_to_bypass(vac->plan.rel_pages,
+									vac->sum.lpdead_item_pages, items))
+			vac->do_index_vacuuming = false;
+		else if (!pv_check_failsafe(&vac->leader))
+		{
+			pv_keep_items(vac, pv_scan_done_upto(vac));
+			if (vacuum_index_scan(vac, pv_deadtids_nsegments(store)))
+				pv_keep_end(vac);
+		}
+	}
 	vac->result->dead_tuple_bytes = pv_deadtids_memory(store);
 	pv_deadtids_reset(store);
-}
-
-/*
- * Remove the items in the store from all indexes, then from the heap.
- */
-static void
-vacuum_dead_items(PvVacuum *vac)
-{
-	if (bypass_indexes(vac))
-		vac->do_index_vacuuming = false;
-	else if (!pv_check_failsafe(&vac->leader))
-	{
-		pv_keep_items(vac, pv_scan_done_upto(vac));
-		if (vacuum_index_scan(vac,
-							  pv_deadtids_nsegments(vac->leader.store)))
-			pv_keep_end(vac);
-	}
-}
-
-/* An index scan is complete.  Count it, if this vacuum had a part in it. */
-static void
-count_index_scan(PvVacuum *vac)
-{
-	PvShared   *shared = vac->leader.shared;
-
-	if (shared->indexes_before == (uint32) vac->leader.nindexes)
-		return;
-	shared->index_scans++;
-	vac->result->index_scans++;
-	pgstat_progress_update_param(PROGRESS_VACUUM_NUM_INDEX_VACUUMS,
-								 vac->result->index_scans);
 }
 
 /*
@@ -421,6 +360,7 @@ static bool
 vacuum_index_scan(PvVacuum *vac, uint32 end)
 {
 	PvParticipant *leader = &vac->leader;
+	PvShared   *shared = leader->shared;
 
 	vacuum_indexes(vac);
 	while (pv_ends_early(leader))
@@ -429,7 +369,15 @@ vacuum_index_scan(PvVacuum *vac, uint32 end)
 			return false;
 		vacuum_indexes(vac);	/* again, because some were left out */
 	}
-	count_index_scan(vac);
+
+	/* Count it, if this vacuum had a part in it */
+	if (shared->indexes_before != (uint32) leader->nindexes)
+	{
+		shared->index_scans++;
+		vac->result->index_scans++;
+		pgstat_progress_update_param(PROGRESS_VACUUM_NUM_INDEX_VACUUMS,
+									 vac->result->index_scans);
+	}
 
 	/* With the failsafe on, some indexes may not have been vacuumed */
 	if (pv_failsafe_triggered(leader))
@@ -461,22 +409,6 @@ vacuum_indexes(PvVacuum *vac)
 		!pv_ends_early(&vac->leader) && !pv_index_all_done(&vac->leader))
 		elog(ERROR, "not every index of \"%s\" was vacuumed",
 			 RelationGetRelationName(vac->rel));
-}
-
-/*
- * Are there so few dead items that an index scan is not worth it?  They then
- * stay in the table, and the next vacuum finds them again.  The rule counts
- * pages, because a page with dead items cannot be set all-visible.
- *
- * Core: access/heap/vacuumlazy.c, lazy_vacuum.
- */
-static bool
-bypass_indexes(const PvVacuum *vac)
-{
-	return vac->consider_bypass &&
-		pv_few_enough_to_bypass(vac->plan.rel_pages,
-								vac->sum.lpdead_item_pages,
-								vac->sum.dead_items);
 }
 
 /*
@@ -529,9 +461,7 @@ vacuum_free_space_map(PvVacuum *vac)
 	vac->fsm_vacuumed = upto;
 }
 
-/*
- * Index cleanup, for all indexes, whether they were vacuumed or not.
- */
+/* Index cleanup, for all indexes, whether they were vacuumed or not. */
 static void
 clean_up_indexes(PvVacuum *vac)
 {
@@ -566,30 +496,13 @@ end_pool(PvVacuum *vac)
 }
 
 /*
- * Record the state of the counters and clocks at the start.
- */
-static void
-start_instruments(PvVacuum *vac)
-{
-	VacuumParams *params = vac->params;
-
-	vac->verbose = (params->options & VACOPT_VERBOSE) != 0;
-	vac->instrument = vac->verbose ||
-		(pv_is_automatic() && pv_log_min_duration(params) >= 0);
-	vac->starttime = GetCurrentTimestamp();
-	pv_usage_start(&vac->usage, vac->instrument);
-	pgstat_progress_start_command(PROGRESS_COMMAND_VACUUM,
-								  RelationGetRelid(vac->rel));
-	pv_progress_started_by(pv_is_automatic(), params->is_wraparound);
-}
-
-/*
  * Have all participants do one phase: show it in the progress view, measure
  * its time, and add up the counters afterwards.
  */
 static void
 run_phase(PvVacuum *vac, PvPhase phase, int progress_phase)
 {
+	PvShared   *shared = vac->leader.shared;
 	int64		start;
 
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, progress_phase);
@@ -598,7 +511,15 @@ run_phase(PvVacuum *vac, PvPhase phase, int progress_phase)
 	pv_pool_run_phase(&vac->pool, phase);
 	vac->result->usecs[phase] += pv_usecs_since(start);
 	pv_progress_show(&vac->leader);
-	sum_up(vac);
+
+	pv_counters_init(&vac->sum, &shared->plan.cutoffs);
+	for (int i = 0; i < shared->plan.nslots; i++)
+		pv_counters_add(&vac->sum, &vac->leader.slot[i].counters);
+	if (vac->goes_on)
+		pv_keep_add_scanned(&vac->kept.scan, &vac->sum);
+	vac->result->workers_planned = vac->pool.nworkers_planned;
+	vac->result->workers_launched = vac->pool.nworkers_launched;
+	pv_finish_phase(vac);
 }
 
 static void
@@ -628,25 +549,6 @@ run_index_phase(PvVacuum *vac, PvPhase phase, int progress_phase)
 	PG_END_ENSURE_ERROR_CLEANUP(end_index_phase, leader);
 	pv_index_end(&vac->leader);
 	pv_progress_indexes(0, 0);
-}
-
-/*
- * Add up the counters of all participants, and keep what the result has of
- * them.
- */
-static void
-sum_up(PvVacuum *vac)
-{
-	PvShared   *shared = vac->leader.shared;
-
-	pv_counters_init(&vac->sum, &shared->plan.cutoffs);
-	for (int i = 0; i < shared->plan.nslots; i++)
-		pv_counters_add(&vac->sum, &vac->leader.slot[i].counters);
-	if (vac->goes_on)
-		pv_keep_add_scanned(&vac->kept.scan, &vac->sum);
-	vac->result->workers_planned = vac->pool.nworkers_planned;
-	vac->result->workers_launched = vac->pool.nworkers_launched;
-	pv_finish_phase(vac);
 }
 
 /*

@@ -118,7 +118,7 @@ extern void pv_plan_skipping(PvVacuum *vac);
 extern BlockNumber pv_pages_to_read(const PvVacuum *vac);
 extern void pv_plan_pool(PvVacuum *vac, BufferAccessStrategy bstrategy);
 
-/* engine/coverage.c: what the heap scan has come to */
+/* engine/finish.c: what the heap scan has come to */
 extern BlockNumber pv_scan_done_upto(const PvVacuum *vac);
 extern void pv_scan_go_on(PvVacuum *vac);
 extern void pv_scan_check_coverage(const PvVacuum *vac);

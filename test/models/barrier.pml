@@ -241,7 +241,7 @@ inline assert_in_phase(what)
 }
 
 /*
- * pv_scan_heap(), enter_segment(): a participant that is stopped by a full
+ * pv_scan_heap(), must_stop(): a participant that is stopped by a full
  * store keeps its block for the next call.
  */
 inline scan_heap()
