@@ -79,7 +79,6 @@ OBJS = \
 	src/entry/relation.o \
 	src/entry/rights.o \
 	src/entry/run.o \
-	src/entry/run_deadlock.o \
 	src/entry/slot.o \
 	src/parvacuum.o \
 	src/sched/candidates.o \

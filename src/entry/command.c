@@ -20,17 +20,13 @@
  *		LIKE			a table made LIKE another one INCLUDING ALL gets the
  *						options that the other one has itself
  *
- * The object access hook identifies the new table, and it is not looked up by
- * its name, so that IF NOT EXISTS does not change a table that existed
- * before.  All of this belongs to the transaction of the statement: any error
- * undoes it.
- *
- * The object access hook also sees DROP EXTENSION.  That does not remove the
- * options, since a session that installs the extension again wants them, and a
- * notice says so.
+ * The new table is not looked up by its name, so that IF NOT EXISTS does not
+ * change a table that existed before.  All of this belongs to the transaction
+ * of the statement.  DROP EXTENSION does not remove the options, since a
+ * session that installs the extension again wants them.
  *
  * The label provider serves sessions that set the label by hand, and restored
- * dumps.  It accepts what ALTER TABLE would have made and nothing else.
+ * dumps.
  *
  * Who runs this.  pv_command_init() runs in the postmaster while libraries are
  * preloaded, the rest in the session that executes the statement.  The
@@ -50,7 +46,6 @@
 #include "catalog/catalog.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
-#include "catalog/objectaddress.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
 #include "catalog/pg_extension.h"
@@ -59,9 +54,7 @@
 #include "commands/seclabel.h"
 #include "commands/tablecmds.h"
 #include "miscadmin.h"
-#include "nodes/parsenodes.h"
 #include "tcop/utility.h"
-#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
@@ -77,9 +70,7 @@ static object_access_hook_type prev_object_access = NULL;
 /*
  * The label of the table that the statement in progress is about to create;
  * NULL if it creates none, or has created it.  Core stands between the two
- * hooks and cannot pass it on as an argument.  Only process_utility() and the
- * hook that uses it up set this, and process_utility() restores what was
- * before, after an error too.
+ * hooks and cannot pass it on as an argument.
  */
 static const char *new_table_label = NULL;
 
@@ -165,20 +156,6 @@ is_ours(const DefElem *def)
 	return strcmp(def->defnamespace, PV_NAMESPACE) == 0;
 }
 
-/* Is any element of the list ours? */
-static bool
-has_ours(const List *defs)
-{
-	ListCell   *lc;
-
-	foreach(lc, defs)
-	{
-		if (is_ours(lfirst_node(DefElem, lc)))
-			return true;
-	}
-	return false;
-}
-
 /*
  * Remove our elements from the list, and return them as a list of their own,
  * with the namespace as a part of their names.
@@ -203,34 +180,10 @@ take_ours(List **defs)
 	return ours;
 }
 
-/* Does the subcommand of ALTER TABLE set or reset options of the relation? */
-static bool
-has_options(const AlterTableCmd *cmd)
-{
-	return cmd->subtype == AT_SetRelOptions ||
-		cmd->subtype == AT_ResetRelOptions;
-}
-
-/* Does ALTER TABLE have an element of ours? */
-static bool
-alter_is_ours(const AlterTableStmt *stmt)
-{
-	ListCell   *lc;
-
-	foreach(lc, stmt->cmds)
-	{
-		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
-
-		if (has_options(cmd) && has_ours((List *) cmd->def))
-			return true;
-	}
-	return false;
-}
-
 /*
- * Return the option list of a statement that creates a table, for reading it
- * and for taking our elements out; NULL for every other statement.  EXPLAIN
- * may contain such a statement.
+ * Return the option list of a statement that creates a table, for taking our
+ * elements out; NULL for every other statement.  EXPLAIN may contain such a
+ * statement.
  */
 static List **
 creation_options(Node *stmt)
@@ -243,43 +196,15 @@ creation_options(Node *stmt)
 			return &((CreateTableAsStmt *) stmt)->into->options;
 		case T_ExplainStmt:
 			{
-				Node	   *query = ((ExplainStmt *) stmt)->query;
+				Query	   *query =
+					castNode(Query, ((ExplainStmt *) stmt)->query);
 
-				if (query != NULL && IsA(query, Query) &&
-					((Query *) query)->utilityStmt != NULL)
-					return creation_options(((Query *) query)->utilityStmt);
-				return NULL;
+				return query->utilityStmt == NULL ? NULL :
+					creation_options(query->utilityStmt);
 			}
 		default:
 			return NULL;
 	}
-}
-
-/* Return the element if it is LIKE ... INCLUDING ALL, else NULL. */
-static TableLikeClause *
-like_all_clause(Node *element)
-{
-	TableLikeClause *like = (TableLikeClause *) element;
-
-	return IsA(element, TableLikeClause) &&
-		(like->options & CREATE_TABLE_LIKE_ALL) == CREATE_TABLE_LIKE_ALL ?
-		like : NULL;
-}
-
-/* Does the statement create a table LIKE another one INCLUDING ALL? */
-static bool
-is_like_all(Node *stmt)
-{
-	ListCell   *lc;
-
-	if (!IsA(stmt, CreateStmt))
-		return false;
-	foreach(lc, ((CreateStmt *) stmt)->tableElts)
-	{
-		if (like_all_clause(lfirst(lc)))
-			return true;
-	}
-	return false;
 }
 
 
@@ -305,7 +230,11 @@ take_changes(AlterTableStmt *stmt)
 		List	   *rest = (List *) cmd->def;
 		List	   *ours;
 
-		if (!has_options(cmd) || (ours = take_ours(&rest)) == NIL)
+		if (cmd->subtype != AT_SetRelOptions &&
+			cmd->subtype != AT_ResetRelOptions)
+			continue;
+		ours = take_ours(&rest);
+		if (ours == NIL)
 			continue;
 
 		if (rest == NIL)
@@ -340,8 +269,8 @@ apply_changes(Datum options, const List *changes)
 }
 
 /*
- * Execute our part of ALTER TABLE, or of a similar statement, and take it out
- * of the statement.
+ * Execute our part of ALTER TABLE, or of a similar statement, if it has one,
+ * and take it out of the statement.
  *
  * The table is looked up and locked here, with the lock that core's part will
  * need.  Then its schema is added to its name, so that core cannot find
@@ -354,6 +283,8 @@ alter_table(AlterTableStmt *stmt)
 	Datum		options;
 	Oid			relid;
 
+	if (changes == NIL)
+		return;
 	PreventCommandIfReadOnly(CreateCommandName((Node *) stmt));
 	PreventCommandIfParallelMode(CreateCommandName((Node *) stmt));
 	relid = RangeVarGetRelidExtended(stmt->relation,
@@ -389,10 +320,11 @@ options_of_likes(const CreateStmt *stmt)
 
 	foreach(lc, stmt->tableElts)
 	{
-		TableLikeClause *like = like_all_clause(lfirst(lc));
+		TableLikeClause *like = lfirst(lc);
 		Oid			relid;
 
-		if (like == NULL)
+		if (!IsA(like, TableLikeClause) ||
+			(like->options & CREATE_TABLE_LIKE_ALL) != CREATE_TABLE_LIKE_ALL)
 			continue;
 		relid = RangeVarGetRelid(like->relation, AccessShareLock, true);
 		if (!OidIsValid(relid))
@@ -406,13 +338,13 @@ options_of_likes(const CreateStmt *stmt)
 }
 
 /*
- * Return the label of the table that a statement creates, and take our elements
- * out of the statement.
+ * Return the label of the table that a statement creates, or NULL, and take
+ * our elements out of the statement.
  */
 static const char *
 take_label(Node *stmt)
 {
-	Datum		options = is_like_all(stmt) ?
+	Datum		options = IsA(stmt, CreateStmt) ?
 		options_of_likes((CreateStmt *) stmt) : (Datum) 0;
 
 	options = pv_options_change(options, take_ours(creation_options(stmt)),
@@ -445,9 +377,9 @@ maintenance_command(Node *stmt)
 /*
  * The ProcessUtility hook.  Statements within statements come here too, for
  * example those of functions and event triggers.  They must not take the
- * options that are meant for the table of an outer statement.  The outer
- * statement has its options back afterwards, after an error too.  Nor may such
- * statements maintain tables inside a vacuum.
+ * options that are meant for the table of an outer statement, which has them
+ * back afterwards, after an error too.  Nor may such statements maintain
+ * tables inside a vacuum.
  */
 static void
 process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
@@ -458,11 +390,8 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 	ProcessUtility_hook_type next =
 		prev_process_utility ? prev_process_utility : standard_ProcessUtility;
 	Node	   *stmt = pstmt->utilityStmt;
-	List	  **creation = creation_options(stmt);
-	bool		alters = IsA(stmt, AlterTableStmt) &&
-		alter_is_ours((AlterTableStmt *) stmt);
-	bool		creates = creation != NULL &&
-		(has_ours(*creation) || is_like_all(stmt));
+	bool		alters = IsA(stmt, AlterTableStmt);
+	bool		creates = creation_options(stmt) != NULL;
 	PlannedStmt *volatile changed =
 		alters || creates ? copyObject(pstmt) : pstmt;
 	const char *const label =
@@ -517,13 +446,11 @@ label_new_table(Oid relid)
 	}
 }
 
-/*
- * Our extension is dropped from this database: report that its options stay.
- */
+/* Report that options stay when our extension is dropped. */
 static void
 report_kept_options(void)
 {
-	int			n = pv_labels_count();
+	int			n = pv_labels_count(false);
 
 	if (n > 0)
 		ereport(NOTICE,
@@ -555,16 +482,17 @@ object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
 	if (prev_object_access)
 		prev_object_access(access, classId, objectId, subId, arg);
 
-	if (access == OAT_POST_CREATE && classId == RelationRelationId &&
-		subId == 0 && new_table_label != NULL)
-		label_new_table(objectId);
+	if (subId != 0 || (access != OAT_DROP && access != OAT_POST_CREATE))
+		return;
 
-	if (access == OAT_DROP && classId == RelationRelationId && subId == 0 &&
-		pv_label_read(objectId) != NULL)
-		pv_label_announce_change();
-
-	if (subId == 0 && (access == OAT_DROP || access == OAT_POST_CREATE))
-		drop_kept_items(access, classId, objectId);
+	if (classId == RelationRelationId)
+	{
+		if (access == OAT_POST_CREATE && new_table_label != NULL)
+			label_new_table(objectId);
+		if (access == OAT_DROP && pv_label_read(objectId) != NULL)
+			pv_label_announce_change();
+	}
+	drop_kept_items(access, classId, objectId);
 
 	if (access == OAT_DROP && classId == ExtensionRelationId)
 	{
@@ -576,7 +504,7 @@ object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
 }
 
 /*
- * Install the hooks and the label provider; may be called only while
+ * Install the hooks and the label provider.  Call this only while
  * shared_preload_libraries are loaded.
  */
 void

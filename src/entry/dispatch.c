@@ -27,56 +27,47 @@
 #include "postgres.h"
 
 #include "access/tableam.h"
-#include "access/xact.h"
 #include "catalog/catalog.h"
 #include "catalog/pg_am.h"
-#include "catalog/pg_class.h"
 #include "commands/dbcommands.h"
-#include "commands/vacuum.h"
 #include "miscadmin.h"
-#include "storage/bufmgr.h"
-#include "utils/guc.h"
 #include "utils/guc_tables.h"
 #include "utils/lsyscache.h"
-#include "utils/rel.h"
 
 #include "base/borrowed.h"
-#include "base/compat.h"
 #include "base/guard.h"
 #include "base/settings.h"
 #include "engine/vacuum.h"
 #include "entry/dispatch.h"
 #include "entry/failures.h"
 #include "entry/labels.h"
-#include "entry/slot.h"
 #include "stats/history.h"
 #include "stats/kept.h"
 #include "stats/registry.h"
 #include "stats/usage.h"
 #include "throttle/cost.h"
 
+/* The next function in the chain of heap's slot */
+static PvVacuumFunction previous_vacuum = NULL;
+
 /*
- * Of a background leader: to whom each relation is reported, else NULL, whether
- * the caller left the decision on truncation open, when the run ends early, 0
- * if never, whether it does so for sessions that wait, and the newest result,
- * since a TOAST table may follow its table.  Core's vacuum() stands between
- * the leader and the slot, and cannot pass them on as arguments.
+ * Of a background leader.  Core's vacuum() stands between the leader and the
+ * slot, and cannot pass these on as arguments.
  */
-static PvReportEntry report_to_run = NULL;
-static bool truncate_is_open = false;
-static TimestampTz run_deadline = 0;
-static bool run_yields = false;
-static PvResult last_result;
+static PvReportEntry report_to_run = NULL;	/* gets each relation, else NULL */
+static bool truncate_is_open = false;	/* the caller has not decided */
+static TimestampTz run_deadline = 0;	/* when it ends early; 0: never */
+static bool run_yields = false; /* it ends early for sessions that wait */
+static PvResult last_result;	/* a TOAST table may follow its table */
 
 PvLeavesAlone pv_dispatch_leaves_alone = NULL;
 
-/* What is known of one relation, and what is to be done with it. */
+/* What is known of a relation that the engine is wanted for */
 typedef struct PvChoice
 {
 	Oid			toast_parent;
 	PvOptions	options;		/* of the table, or of a TOAST table's table */
-	bool		wanted;			/* the engine is to vacuum it */
-	const char *declined;		/* if wanted: why it does not, or NULL */
+	const char *declined;		/* why the engine does not, or NULL */
 	TimestampTz deadline;		/* when the vacuum ends early; 0: never */
 	bool		served;			/* its access method's function is ours, so
 								 * the previous one stands for it */
@@ -90,13 +81,13 @@ typedef struct PvChoice
 
 /*
  * Return why the engine leaves this relation to core although it is wanted, as
- * a sentence for the user, or NULL if the engine takes it.  No other function
- * decides this.  The TOAST table of a catalog counts as a catalog.
+ * a sentence for the user, or NULL if the engine takes it.  The TOAST table of
+ * a catalog counts as a catalog.
  */
 const char *
 pv_dispatch_declines(const FormData_pg_class *form, Oid toast_parent)
 {
-	if (!pv_slot_is_ours())
+	if (pv_slot_problem() != NULL)
 		return pv_slot_problem();
 	if (!pv_guc_engine)
 		return "The setting parvacuum.engine is off.";
@@ -116,18 +107,17 @@ pv_dispatch_declines(const FormData_pg_class *form, Oid toast_parent)
 }
 
 /*
- * Decide which engine vacuums this relation.  A run wants ours whatever the
- * options say.  If the caller knows the options of the table, the catalogs are
- * not read; the scheduler then wants it unless the table has been requested
- * without being enabled.
+ * Is the engine wanted for this relation?  A run wants it whatever the options
+ * say.  If the caller knows the options of the table, the catalogs are not
+ * read, and the engine is wanted.  But it declines a table that has been
+ * requested from the scheduler without being enabled.
  */
-static void
+static bool
 choose(Relation rel, const PvKnownTable *known, PvChoice *choice)
 {
 	bool		enabled;
 
 	memset(choice, 0, sizeof(*choice));
-	choice->deadline = run_deadline;
 	if (known != NULL)
 	{
 		choice->deadline = known->deadline;
@@ -135,17 +125,18 @@ choose(Relation rel, const PvKnownTable *known, PvChoice *choice)
 		choice->options = *known->options;
 	}
 	else
+	{
+		choice->deadline = run_deadline;
 		pv_options_find(rel, &choice->toast_parent, &choice->options);
+	}
 
 	choice->served = known == NULL || pv_slot_serves(rel);
 	enabled = report_to_run != NULL ||
 		choice->options.value[PV_OPTION_ENABLED] > 0;
-	choice->wanted = enabled || known != NULL;
-	if (choice->wanted && !enabled)
-		choice->declined = "parvacuum is not enabled for the table.";
-	else if (choice->wanted)
-		choice->declined = pv_dispatch_declines(rel->rd_rel,
-												choice->toast_parent);
+	choice->declined = enabled ?
+		pv_dispatch_declines(rel->rd_rel, choice->toast_parent) :
+		"parvacuum is not enabled for the table.";
+	return enabled || known != NULL;
 }
 
 /*
@@ -189,7 +180,7 @@ call_previous(Relation rel, VacuumParams *params,
 	resolve_truncate(rel, params, true);
 	pv_cost_flush();
 	if (served)
-		pv_slot_call_previous(rel, params, bstrategy);
+		previous_vacuum(rel, params, bstrategy);
 	else
 		table_relation_vacuum(rel, params, bstrategy);
 	pv_cost_charge_slept();
@@ -197,9 +188,8 @@ call_previous(Relation rel, VacuumParams *params,
 
 /*
  * Return the message level at which we say that core vacuums the table
- * although the engine was wanted.  The caller of a run always gets a notice,
- * since it asked for a parallel vacuum.  For a TOAST table, which follows its
- * table, that would only repeat the notice for that.
+ * although the engine was wanted.  The caller of a run gets a notice, but not
+ * for a TOAST table if it had one for the table.
  */
 static int
 level_of_decline(Relation rel, const VacuumParams *params)
@@ -212,18 +202,10 @@ level_of_decline(Relation rel, const VacuumParams *params)
 	return (params->options & VACOPT_VERBOSE) != 0 ? INFO : DEBUG1;
 }
 
-/* Will autovacuum, or the scheduler, log this vacuum if it takes long? */
-static bool
-has_log(const VacuumParams *params)
-{
-	return pv_is_automatic() && pv_log_min_duration(params) >= 0;
-}
-
 /*
- * Log a vacuum by core's code.  In an autovacuum worker core has logged it,
- * and we say why we did not vacuum the table, but not for each catalog.  In a
- * scheduler worker core logs nothing.  The number of index scans is still
- * where core has shown it as progress.
+ * Log a vacuum by core's code.  In a scheduler worker core logs nothing.  In
+ * an autovacuum worker it has logged the vacuum, and we say why we did not do
+ * it, but not for each catalog.
  */
 static void
 log_vacuum_by_core(Relation rel, const VacuumParams *params,
@@ -258,6 +240,7 @@ vacuum_declined(Relation rel, VacuumParams *params,
 				BufferAccessStrategy bstrategy, const PvChoice *choice,
 				PvResult *result)
 {
+	int			log_min = pv_is_automatic() ? pv_log_min_duration(params) : -1;
 	PvUsageStart usage;
 
 	ereport(level_of_decline(rel, params),
@@ -265,13 +248,12 @@ vacuum_declined(Relation rel, VacuumParams *params,
 					RelationGetRelationName(rel)),
 			 errdetail("%s", choice->declined)));
 
-	pv_usage_start(&usage, has_log(params));
+	pv_usage_start(&usage, log_min >= 0);
 	call_previous(rel, params, bstrategy, choice->served);
 	result->relid = RelationGetRelid(rel);
 	pv_usage_since(&usage, result);
 
-	if (has_log(params) &&
-		result->elapsed_usecs / 1000 >= pv_log_min_duration(params))
+	if (log_min >= 0 && result->elapsed_usecs / 1000 >= log_min)
 		log_vacuum_by_core(rel, params, &usage, choice->declined);
 }
 
@@ -291,28 +273,20 @@ lower_limit(int a, int b)
 }
 
 /*
- * Return the most shared buffers, in kilobytes, that a vacuum may use as its
- * ring if no session waits for it.  What the owner of a database sets for the
- * database can only lower the default.
- */
-static int
-automatic_limit(void)
-{
-	if (pv_find_setting("parvacuum.buffer_usage_limit")->source <
-		PGC_S_DATABASE)
-		return pv_guc_buffer_usage_limit;
-	return lower_limit(pv_guc_buffer_usage_limit,
-					   PV_DEFAULT_BUFFER_USAGE_LIMIT);
-}
-
-/*
- * The same for a table with these options: the table can only lower it.
+ * Return the most shared buffers, in kilobytes, that a vacuum of a table with
+ * these options may use as its ring if no session waits for it.  What the
+ * owner of a database sets for the database can only lower the default, and
+ * the owner of a table can only lower the result.
  */
 int
 pv_automatic_buffer_limit(const PvOptions *options)
 {
-	return lower_limit(options->value[PV_OPTION_BUFFER_USAGE_LIMIT],
-					   automatic_limit());
+	int			limit = pv_guc_buffer_usage_limit;
+
+	if (pv_find_setting("parvacuum.buffer_usage_limit")->source >=
+		PGC_S_DATABASE)
+		limit = lower_limit(limit, PV_DEFAULT_BUFFER_USAGE_LIMIT);
+	return lower_limit(options->value[PV_OPTION_BUFFER_USAGE_LIMIT], limit);
 }
 
 /* Who has started the vacuum that this process leads? */
@@ -328,14 +302,10 @@ started_by(void)
 }
 
 /*
- * Translate the options of the table for the engine; for a TOAST table, those
- * of its parent.
- *
- * An autovacuum worker applies the cost limits that the table's own storage
- * parameters fix.  From PG 19 on a storage parameter also gives the number of
- * workers of a vacuum by autovacuum or the scheduler, where our option does
- * not.  A vacuum that no session waits for takes no more shared buffers than
- * the setting allows, whatever the owner of the table says.
+ * Translate the options of the table for the engine.  An autovacuum worker
+ * applies the cost limits that the table's own storage parameters fix.  From
+ * PG 19 on a storage parameter also gives the number of workers of a vacuum by
+ * autovacuum or the scheduler, where our option does not.
  *
  * Core cancels an automatic vacuum for others, unless it prevents wraparound.
  * That and a run end early for others.  A VACUUM command does neither.
@@ -344,17 +314,16 @@ static void
 set_vacuum_options(Relation rel, const VacuumParams *params,
 				   const PvChoice *choice, PvVacuumOptions *options)
 {
+	bool		is_run = report_to_run != NULL;
 	AutoVacOpts parameters;
 
 	memset(options, 0, sizeof(*options));
 	options->started_by = started_by();
 	options->may_keep = pv_slot_is_first();
 	options->deadline = choice->deadline;
-	options->ends_in_any_case = report_to_run != NULL;
-	options->yields = report_to_run != NULL ? run_yields :
-		params->is_wraparound;
-	if (report_to_run != NULL)
-		options->toast_parent = choice->toast_parent;
+	options->ends_in_any_case = is_run;
+	options->yields = is_run ? run_yields : params->is_wraparound;
+	options->toast_parent = is_run ? choice->toast_parent : InvalidOid;
 	options->workers = choice->options.value[PV_OPTION_WORKERS];
 	options->buffer_usage_limit =
 		choice->options.value[PV_OPTION_BUFFER_USAGE_LIMIT];
@@ -431,7 +400,6 @@ vacuum_recorded(Relation rel, VacuumParams *params,
 				BufferAccessStrategy bstrategy, const PvChoice *choice,
 				PvResult *result)
 {
-	memset(result, 0, sizeof(*result));
 	if (is_recorded(rel, choice))
 		pv_history_begin(rel, PV_WORK_VACUUM, started_by(),
 						 params->is_wraparound, result);
@@ -489,26 +457,22 @@ is_left_to_scheduler(Relation rel, const VacuumParams *params,
 }
 
 /*
- * Is it too late to begin with this table, because the time is over?  Or is it
- * the TOAST table of a table that this run has left for others?  They wait
- * until vacuum() is done with both.
+ * Is this the TOAST table of a table that this run has left for others?  They
+ * wait until vacuum() is done with both.
  */
 static bool
-is_left_out(Relation rel, const PvChoice *choice, bool *is_late)
+follows_left_table(Relation rel, const PvChoice *choice)
 {
-	*is_late = choice->deadline != 0 &&
-		GetCurrentTimestamp() >= choice->deadline;
-	return *is_late ||
-		(report_to_run != NULL &&
-		 rel->rd_rel->relkind == RELKIND_TOASTVALUE &&
-		 last_result.ended_early != PV_END_NONE &&
-		 choice->toast_parent == last_result.relid);
+	return report_to_run != NULL &&
+		rel->rd_rel->relkind == RELKIND_TOASTVALUE &&
+		last_result.ended_early != PV_END_NONE &&
+		choice->toast_parent == last_result.relid;
 }
 
 /*
  * Vacuum one relation, with the engine or with the next function in the chain.
- * known is what the caller knows of the table, or NULL.  Return false if the
- * vacuum has ended early, or was not begun because it would have.
+ * known may be NULL.  Return false if the vacuum has ended early, or was not
+ * begun because it would have.
  */
 static bool
 vacuum_relation(Relation rel, VacuumParams *params,
@@ -523,26 +487,21 @@ vacuum_relation(Relation rel, VacuumParams *params,
 	 * "off" works without reading catalogs.  Only a run and the scheduler,
 	 * which knows the options, report the reason.
 	 */
-	if (!is_run && known == NULL && !pv_guc_engine)
+	if ((!is_run && known == NULL && !pv_guc_engine) ||
+		!choose(rel, known, &choice))
 	{
 		call_previous(rel, params, bstrategy, true);
 		return true;
 	}
 
-	choose(rel, known, &choice);
-	if (!choice.wanted)
-	{
-		call_previous(rel, params, bstrategy, true);
-		return true;
-	}
-
-	if (!is_run && is_left_to_scheduler(rel, params, &choice))
+	if (is_left_to_scheduler(rel, params, &choice))
 		return true;
 
+	memset(&entry, 0, sizeof(entry));
 	entry.toast_parent = choice.toast_parent;
-	if (is_left_out(rel, &choice, &is_late))
+	is_late = choice.deadline != 0 && GetCurrentTimestamp() >= choice.deadline;
+	if (is_late || follows_left_table(rel, &choice))
 	{
-		memset(&entry.result, 0, sizeof(entry.result));
 		entry.result.relid = RelationGetRelid(rel);
 		entry.result.by_engine = true;
 		entry.result.ended_early = PV_END_TIME;
@@ -553,8 +512,7 @@ vacuum_relation(Relation rel, VacuumParams *params,
 
 	if (choice.declined == NULL)
 	{
-		if (truncate_is_open &&
-			params->truncate == VACOPTVALUE_ENABLED)
+		if (truncate_is_open && params->truncate == VACOPTVALUE_ENABLED)
 			params->truncate = VACOPTVALUE_AUTO;
 		resolve_truncate(rel, params, false);
 	}
@@ -568,10 +526,7 @@ vacuum_relation(Relation rel, VacuumParams *params,
 	return entry.result.ended_early == PV_END_NONE;
 }
 
-/*
- * The same, while the process is guarded against functions of the table's
- * owner that would start another vacuum (base/guard.c).
- */
+/* The same, guarded against functions of the owner that vacuum (guard.c). */
 static bool
 guarded_vacuum(Relation rel, VacuumParams *params,
 			   BufferAccessStrategy bstrategy, const PvKnownTable *known)
@@ -591,10 +546,7 @@ guarded_vacuum(Relation rel, VacuumParams *params,
 	return complete;
 }
 
-/*
- * This is what stands in heap's slot.  Locks and transaction are core's, see
- * the top.
- */
+/* This is what stands in heap's slot. */
 static void
 vacuum_from_slot(Relation rel, PvSlotParams *params,
 				 BufferAccessStrategy bstrategy)
@@ -608,20 +560,19 @@ vacuum_from_slot(Relation rel, PvSlotParams *params,
 void
 pv_dispatch_init(void)
 {
-	pv_slot_take_over(vacuum_from_slot);
+	previous_vacuum = pv_slot_take_over(vacuum_from_slot);
 }
 
 /*
- * Vacuum a table of which the caller knows the TOAST parent and the options,
- * for a caller that is not core's vacuum_rel().  Locks, transaction, snapshot
- * and PROC_IN_VACUUM are the caller's, as for the slot.  params->truncate may
- * be VACOPTVALUE_AUTO.  Return false if the vacuum has ended early.
+ * Vacuum a table for a caller that is not core's vacuum_rel(), and that has
+ * done what the slot expects.  params->truncate may be VACOPTVALUE_AUTO.
+ * Return false if the vacuum has ended early.
  */
 bool
 pv_dispatch_vacuum(Relation rel, VacuumParams *params,
 				   BufferAccessStrategy bstrategy, const PvKnownTable *known)
 {
-	if (rel->rd_rel->relam != HEAP_TABLE_AM_OID || !pv_slot_is_ours() ||
+	if (rel->rd_rel->relam != HEAP_TABLE_AM_OID || pv_slot_problem() != NULL ||
 		pv_slot_serves(rel))
 		return guarded_vacuum(rel, params, bstrategy, known);
 
@@ -634,14 +585,13 @@ pv_dispatch_vacuum(Relation rel, VacuumParams *params,
 
 /*
  * From now on, have each relation that this process vacuums vacuumed by the
- * engine, if possible, and reported.  End early at the deadline, unless it is
- * 0, and for sessions that wait if it yields.
+ * engine, if possible, and reported.
  */
 void
 pv_dispatch_for_run(PvReportEntry report, bool is_open, TimestampTz deadline,
 					bool yields)
 {
-	Assert(pv_slot_is_ours());
+	Assert(pv_slot_problem() == NULL);
 	report_to_run = report;
 	truncate_is_open = is_open;
 	run_deadline = deadline;

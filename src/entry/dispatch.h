@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * dispatch.h
- *	  Decides whether the engine or core vacuums a table.
+ *	  Heap's slot for vacuums, and who vacuums a table: the engine or core.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -15,6 +15,7 @@
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
 
+#include "base/compat.h"
 #include "entry/options.h"
 #include "stats/result.h"
 
@@ -53,5 +54,14 @@ extern bool pv_dispatch_vacuum(Relation rel, VacuumParams *params,
 							   const PvKnownTable *known);
 extern void pv_dispatch_for_run(PvReportEntry report, bool truncate_is_open,
 								TimestampTz deadline, bool yields);
+
+/* The relation_vacuum slot of heap's table access method (slot.c) */
+typedef void (*PvVacuumFunction) (Relation rel, PvSlotParams *params,
+								  BufferAccessStrategy bstrategy);
+
+extern PvVacuumFunction pv_slot_take_over(PvVacuumFunction function);
+extern const char *pv_slot_problem(void);
+extern bool pv_slot_is_first(void);
+extern bool pv_slot_serves(Relation rel);
 
 #endif							/* PV_DISPATCH_H */

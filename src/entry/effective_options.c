@@ -12,12 +12,9 @@
  *
  * A TOAST table has the options of its table.
  *
- * A process that vacuums reads the catalogs without waiting for locks, and an
- * error does no harm (entry/labels.c).  A session that reads parvacuum_tables
- * reads them in the ordinary way.
- *
  * Any process runs this, for itself.  It takes AccessShareLock on the catalogs
- * that it reads, and no lock on a table.
+ * that it reads, and no lock on a table.  One that vacuums does not wait for
+ * locks, and an error does no harm (entry/labels.c).
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -36,7 +33,6 @@
 #include "catalog/pg_depend.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_seclabel.h"
-#include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -46,11 +42,7 @@
 #include "base/settings.h"
 #include "entry/labels.h"
 
-
-/*
- * Fill in the options of a table that says nothing and has no ancestors: the
- * settings, and what parvacuum decides itself.
- */
+/* Fill in the options of a table that says nothing and has no ancestors. */
 void
 pv_options_default(PvOptions *options)
 {
@@ -140,10 +132,7 @@ typedef struct Request
 	PvOptions  *options;
 } Request;
 
-/*
- * Reader: the options that apply to a table, and the table that a TOAST table
- * belongs to.
- */
+/* The reader: look up the options, and the table of a TOAST table. */
 static void
 read_options(void *arg)
 {
@@ -178,9 +167,7 @@ read_options(void *arg)
  * *toast_parent is the table that a TOAST table belongs to, if the caller knows
  * it; else it is found as well, and stays invalid if it cannot be found.  If
  * the catalogs cannot be read, the table counts as one without options.
- *
- * A catalog has no options, and neither has its TOAST table.  They are not
- * looked up: pg_depend and pg_seclabel, where we would look, are catalogs too.
+ * Catalogs have none, and we would look in catalogs.
  */
 void
 pv_options_find(Relation rel, Oid *toast_parent, PvOptions *options)
@@ -273,9 +260,8 @@ pv_options_autovacuum_of(Oid relid, Oid toast_parent, AutoVacOpts *options)
 }
 
 /*
- * The same for an open table.
- *
- * Core: postmaster/autovacuum.c, do_autovacuum and extract_autovac_opts.
+ * The same for an open table.  Core: postmaster/autovacuum.c, do_autovacuum
+ * and extract_autovac_opts.
  */
 void
 pv_options_autovacuum(Relation rel, Oid toast_parent, AutoVacOpts *options)

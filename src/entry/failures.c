@@ -9,15 +9,10 @@
  * how it failed: by an error, by a cancel, or by the end of the process.
  * VACUUM and ANALYZE of a table fail and pause apart from each other.
  *
- *		begin --> done								no failure any more
- *		  |
- *		  +-----> failed, canceled, process exits	one more failure
- *
  * Memory is bounded.  A role that has more failing tables than
  * PV_MAX_FAILURES_OF_ROLE in a database has one entry for all others of its
  * tables there.  So it has no effect on what is remembered of other roles'
- * tables, and no more attempts by having more tables.  An entry that is not
- * used any more, as of a table that was dropped, makes room.
+ * tables, and no more attempts by having more tables.
  *
  * The entries are a hash table in main shared memory under one lightweight
  * lock.  Scheduler workers and autovacuum workers write it, and sessions
@@ -32,8 +27,6 @@
 #include "miscadmin.h"
 #include "postmaster/autovacuum.h"
 #include "storage/ipc.h"
-#include "storage/lwlock.h"
-#include "storage/shmem.h"
 
 #include "base/clock.h"
 #include "base/compat.h"
@@ -64,18 +57,8 @@ pv_pause_after(int count, int64 naptime, bool danger)
 }
 
 /*
- * Is the entry of no use any more?  Whatever was wrong with the table, an
- * attempt was due long ago.
- */
-static bool
-is_old(const PvFailure *failure, TimestampTz now)
-{
-	return now - failure->failed_at > 2 * PV_LONGEST_PAUSE;
-}
-
-/*
- * Remove old entries, and return the number of those that the role has in
- * the database.  This is a walk over all of them.
+ * Remove old entries, of tables for which an attempt was due long ago, and
+ * return the number of those that the role has in the database.
  */
 static int
 remove_old(HTAB *failures, const PvFailureKey *key, TimestampTz now)
@@ -87,7 +70,7 @@ remove_old(HTAB *failures, const PvFailureKey *key, TimestampTz now)
 	hash_seq_init(&status, failures);
 	while ((failure = hash_seq_search(&status)) != NULL)
 	{
-		if (is_old(failure, now))
+		if (now - failure->failed_at > 2 * PV_LONGEST_PAUSE)
 			(void) hash_search(failures, &failure->key, HASH_REMOVE, NULL);
 		else if (failure->key.role == key->role &&
 				 failure->key.database == key->database)
@@ -96,6 +79,7 @@ remove_old(HTAB *failures, const PvFailureKey *key, TimestampTz now)
 	return n;
 }
 
+/* Return the entry of that key, or NULL. */
 static PvFailure *
 find_exactly(HTAB *failures, const PvFailureKey *key)
 {
@@ -156,12 +140,14 @@ pv_failures_find(HTAB *failures, const PvFailureKey *key)
  * ----------------------------------------------------------------
  */
 
+/* Return what the table of failures needs of shared memory. */
 Size
 pv_failures_shmem_size(void)
 {
 	return hash_estimate_size(PV_MAX_FAILURES, sizeof(PvFailure));
 }
 
+/* Create the table, or attach to it. */
 void
 pv_failures_shmem_startup(LWLock *its_lock)
 {

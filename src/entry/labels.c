@@ -8,24 +8,20 @@
  *
  *		SECURITY LABEL FOR parvacuum ON TABLE t IS 'enabled=true, workers=4'
  *
- * A security label is the one place in the catalogs where an extension can tie
- * a value to a table.  It is transactional, is dropped with the table, is
- * dumped by pg_dump and is replicated, and parvacuum needs no tables of its
- * own.
+ * That is the one place in the catalogs where an extension can tie a value to
+ * a table: it is dropped with the table, and dumped by pg_dump.
  *
  * Who runs this.  Changing: the session that executes the statement, with
  * ShareUpdateExclusiveLock or more on the table, so that two changes of one
  * table follow each other.  The session also holds a lock of our own until the
  * transaction ends, so that all labels are not removed meanwhile.  Reading:
- * any process that vacuums the table, the scheduler worker that scans the
- * database, or a session that reads parvacuum_tables, at any time.  It takes
- * AccessShareLock on catalogs, and no lock on a table.
+ * any process, at any time, with AccessShareLock on catalogs, and no lock on a
+ * table.
  *
  * A vacuum must neither fail nor wait because of options.  It may be the one
  * that prevents wraparound, and without parvacuum it would not read these
  * catalogs.  So a process that vacuums takes locks on them only if they are
- * free, and any error is caught in a subtransaction; see
- * pv_labels_read_safely().
+ * free, and any error is caught; see pv_labels_read_safely().
  *
  * Core: commands/seclabel.c.
  *
@@ -40,7 +36,6 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/indexing.h"
-#include "catalog/objectaddress.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_seclabel.h"
@@ -50,11 +45,9 @@
 #include "storage/lock.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
-#include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/rel.h"
 #include "utils/resowner.h"
 
 #include "entry/labels.h"
@@ -100,9 +93,8 @@ warn_of_label(Oid relid, const char *label, bool good, const char *window)
 char *
 pv_label_read(Oid relid)
 {
-	ObjectAddress address;
+	ObjectAddress address = {RelationRelationId, relid, 0};
 
-	ObjectAddressSet(address, RelationRelationId, relid);
 	return GetSecurityLabel(&address, PV_NAMESPACE);
 }
 
@@ -150,7 +142,7 @@ lock_labels(LOCKMODE mode, bool wait)
 
 /*
  * Announce, until the transaction ends, that this transaction changes a label,
- * for pv_labels_remove().
+ * for pv_labels_count().
  */
 void
 pv_label_announce_change(void)
@@ -158,31 +150,43 @@ pv_label_announce_change(void)
 	(void) lock_labels(RowExclusiveLock, true);
 }
 
-/* Set the label of a table, or remove it if it is NULL; later commands see it. */
+/* Set the label of a table, or remove it if it is NULL. */
 void
 pv_label_write(Oid relid, const char *label)
 {
-	ObjectAddress address;
+	ObjectAddress address = {RelationRelationId, relid, 0};
 
-	ObjectAddressSet(address, RelationRelationId, relid);
 	pv_label_announce_change();
 	SetSecurityLabel(&address, PV_NAMESPACE, label);
 }
 
 /*
- * Count the tables of this database that have options, as this transaction
- * sees them.  With remove, also delete their labels.
+ * Return how many tables of this database have options, as this transaction
+ * sees them.  With remove, remove the options of all, and keep other
+ * transactions from changing any until this one ends.  Lock no table.
+ *
+ * To remove, do not wait for transactions that are changing options.
+ * Everybody who changes options or drops a table with options would wait
+ * behind this one.
  */
-static int
-visit_labels(bool remove)
+int
+pv_labels_count(bool remove)
 {
 	LOCKMODE	lockmode = remove ? RowExclusiveLock : AccessShareLock;
-	Relation	seclabel = table_open(SecLabelRelationId, lockmode);
+	Relation	seclabel;
 	ScanKeyData key;
 	SysScanDesc scan;
 	HeapTuple	tuple;
 	int			n = 0;
 
+	if (remove && !lock_labels(ShareRowExclusiveLock, false))
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("could not remove the parvacuum options of all tables"),
+				 errdetail("Another transaction has changed or removed options of a table."),
+				 errhint("Wait until it has ended, or end its session, which has a lock in pg_locks with classid = 'pg_seclabel'::regclass.")));
+
+	seclabel = table_open(SecLabelRelationId, lockmode);
 	ScanKeyInit(&key, Anum_pg_seclabel_provider, BTEqualStrategyNumber,
 				F_TEXTEQ, CStringGetTextDatum(PV_NAMESPACE));
 	scan = systable_beginscan(seclabel, InvalidOid, false, NULL, 1, &key);
@@ -194,38 +198,7 @@ visit_labels(bool remove)
 	}
 	systable_endscan(scan);
 	table_close(seclabel, lockmode);
-
 	return n;
-}
-
-/*
- * Return how many tables of this database have options, as this transaction
- * sees them.
- */
-int
-pv_labels_count(void)
-{
-	return visit_labels(false);
-}
-
-/*
- * Remove the options of all tables of this database, and return how many
- * tables had some.  Keep other transactions from changing any until this one
- * ends.  Lock no table.
- *
- * This does not wait for transactions that are changing options.  Everybody
- * who changes options or drops a table with options would wait behind it.
- */
-int
-pv_labels_remove(void)
-{
-	if (!lock_labels(ShareRowExclusiveLock, false))
-		ereport(ERROR,
-				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-				 errmsg("could not remove the parvacuum options of all tables"),
-				 errdetail("Another transaction has changed or removed options of a table."),
-				 errhint("Wait until it has ended, or end its session, which has a lock in pg_locks with classid = 'pg_seclabel'::regclass.")));
-	return visit_labels(true);
 }
 
 
@@ -235,13 +208,12 @@ pv_labels_remove(void)
  */
 
 /*
- * Is this an error after which the transaction must not go on?
- *
- * A cancel is meant for the vacuum.  If this process is out of memory, core
- * may have entered a lock into its local table without the memory that belongs
- * to the entry.  Only the end of the whole transaction removes such an entry;
- * to take the same lock before would crash the process.  Shared memory that is
- * used up has the same code, and leaves no such entry.
+ * Is this an error after which the transaction must not go on?  A cancel is
+ * meant for the vacuum.  If this process is out of memory, core may have
+ * entered a lock into its local table without the memory that belongs to the
+ * entry.  To take the same lock before the end of the whole transaction would
+ * crash the process.  Shared memory that is used up has the same code, and
+ * leaves no such entry.
  *
  * Core: storage/lmgr/lock.c, LockAcquireExtended, LockReleaseAll.
  */
@@ -264,14 +236,12 @@ must_be_raised(const ErrorData *error)
  * and the locks on catalogs, which a long vacuum must not keep.  The result is
  * allocated in the caller's memory context.
  *
- * This is sound where a vacuum reads its options, on all versions.  Core's
- * vacuum_rel() has begun a transaction that is no block, pushed a snapshot,
- * and opened and locked the table; all of this belongs to the outer
- * transaction, and the end of a subtransaction leaves it alone.  The status
- * flags that hide our xmin belong to the top transaction, too, and are not
- * changed.  The reader writes nothing, so no XID is assigned.  Parallel mode,
- * where subtransactions are forbidden, begins later.  So does the progress
- * report, which a rollback would end.
+ * This is sound where a vacuum reads its options.  The snapshot, the lock on
+ * the table, and the status flags that hide our xmin belong to the outer
+ * transaction, and the end of a subtransaction leaves them alone.  The reader
+ * writes nothing, so no XID is assigned.  Parallel mode, where subtransactions
+ * are forbidden, begins later.  So does the progress report, which a rollback
+ * would end.
  *
  * Core: pl/plpgsql/src/pl_exec.c, exec_stmt_block; access/transam/xact.c,
  * AbortSubTransaction.
@@ -329,23 +299,15 @@ pv_labels_lock_if_free(Oid catalog, Oid index, const char *name)
 				 errhint("Wait until the other session has released its lock.")));
 }
 
+
 /* ----------------------------------------------------------------
  *		All labels, for a database scan
  *
- * A database scan asks for the options of every table.  Owners decide how many
- * labels, partitions and levels of partitions there are.  So each label is
- * parsed once, each ancestor is asked for its own parent once, and what a
- * table costs is a lookup in a hash table.
+ * Owners decide how many labels, partitions and levels of partitions there
+ * are.  So each label is parsed once, each ancestor is asked once for its own
+ * parent, and what a table costs is a lookup in a hash table.
  * ----------------------------------------------------------------
  */
-
-struct PvLabels
-{
-	MemoryContext context;		/* of all that follows */
-	bool		any;			/* there are labels, or they are unreadable */
-	bool		inherits;		/* the parents could be read */
-	HTAB	   *tables;			/* LabelEntry */
-};
 
 /* A table with a label, or with a parent */
 typedef struct LabelEntry
@@ -356,6 +318,7 @@ typedef struct LabelEntry
 	PvOptions	options;
 } LabelEntry;
 
+/* Return the entry of a table, or NULL. */
 static LabelEntry *
 find_entry(const PvLabels *labels, Oid relid)
 {
@@ -429,10 +392,7 @@ read_labels(void *arg)
 	table_close(seclabel, AccessShareLock);
 }
 
-/*
- * Read the parents of all partitions; a partition that is being detached has
- * none.
- */
+/* Read the parents of partitions, but not of those that are being detached. */
 static void
 read_parents(void *arg)
 {
@@ -456,27 +416,6 @@ read_parents(void *arg)
 	table_close(inherits, AccessShareLock);
 }
 
-/* Return whether any table has options, as far as is known. */
-bool
-pv_labels_any(const PvLabels *labels)
-{
-	return labels->any;
-}
-
-/* Make an empty table, in the context of the labels. */
-static void
-make_table(PvLabels *labels)
-{
-	HASHCTL		info = {
-		.keysize = sizeof(Oid),
-		.entrysize = sizeof(LabelEntry),
-		.hcxt = labels->context
-	};
-
-	labels->tables = hash_create("options of parvacuum", 64, &info,
-								 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-}
-
 /*
  * Read the options of all tables of this database, into a memory context below
  * the current one; pv_labels_free() frees them.  If they cannot be read, no
@@ -486,29 +425,31 @@ make_table(PvLabels *labels)
 PvLabels *
 pv_labels_read(void)
 {
-	PvLabels   *labels = palloc0(sizeof(PvLabels));
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
+												  "parvacuum labels",
+												  ALLOCSET_DEFAULT_SIZES);
+	PvLabels   *labels = MemoryContextAllocZero(context, sizeof(PvLabels));
+	HASHCTL		info = {
+		.keysize = sizeof(Oid),
+		.entrysize = sizeof(LabelEntry),
+		.hcxt = context
+	};
 
-	labels->context = AllocSetContextCreate(CurrentMemoryContext,
-											"parvacuum labels",
-											ALLOCSET_DEFAULT_SIZES);
-	make_table(labels);
-	if (!pv_labels_read_safely(read_labels, labels))
-	{
-		hash_destroy(labels->tables);
-		make_table(labels);
-		labels->any = true;
-	}
-	else
-		labels->inherits = labels->any &&
-			pv_labels_read_safely(read_parents, labels);
+	labels->context = context;
+	labels->tables = hash_create("options of parvacuum", 64, &info,
+								 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	labels->readable = pv_labels_read_safely(read_labels, labels);
+	labels->any |= !labels->readable;
+	labels->inherits = labels->readable && labels->any &&
+		pv_labels_read_safely(read_parents, labels);
 	return labels;
 }
 
+/* Free all that pv_labels_read() has allocated. */
 void
 pv_labels_free(PvLabels *labels)
 {
 	MemoryContextDelete(labels->context);
-	pfree(labels);
 }
 
 /*
@@ -547,9 +488,12 @@ void
 pv_labels_find(PvLabels *labels, Oid relid, bool is_partition,
 			   PvOptions *options)
 {
-	const LabelEntry *entry = is_partition && labels->inherits ?
-		complete_entry(labels, relid) : find_entry(labels, relid);
+	const LabelEntry *entry;
 
+	if (!labels->readable)
+		return;
+	entry = is_partition && labels->inherits ?
+		complete_entry(labels, relid) : find_entry(labels, relid);
 	if (entry != NULL)
 		pv_options_inherit(options, &entry->options, PV_ORIGIN_TABLE);
 }

@@ -11,6 +11,7 @@
 #define PV_LABELS_H
 
 #include "access/htup.h"
+#include "utils/hsearch.h"
 #include "utils/rel.h"
 
 #include "entry/options.h"
@@ -25,19 +26,24 @@ extern void pv_label_write(Oid relid, const char *label);
 extern void pv_label_announce_change(void);
 
 /* All labels of this database */
-extern int	pv_labels_count(void);
-extern int	pv_labels_remove(void);
+extern int	pv_labels_count(bool remove);
 
 /* For a vacuum: these never wait for a lock, and fail only when canceled. */
 extern bool pv_labels_read_safely(void (*reader) (void *arg), void *arg);
 extern void pv_labels_lock_if_free(Oid catalog, Oid index, const char *name);
 
 /* For a database scan */
-typedef struct PvLabels PvLabels;
+typedef struct PvLabels
+{
+	MemoryContext context;		/* of all this */
+	bool		any;			/* there are labels, or they are unreadable */
+	bool		readable;		/* the labels could be read */
+	bool		inherits;		/* the parents could be read */
+	HTAB	   *tables;			/* LabelEntry, in labels.c */
+} PvLabels;
 
 extern PvLabels *pv_labels_read(void);
 extern void pv_labels_free(PvLabels *labels);
-extern bool pv_labels_any(const PvLabels *labels);
 extern void pv_labels_find(PvLabels *labels, Oid relid, bool is_partition,
 						   PvOptions *options);
 

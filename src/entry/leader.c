@@ -3,12 +3,10 @@
  * leader.c
  *	  A vacuum in a process of its own: the background leader.
  *
- * The background leader is the process that parvacuum_run() and CALL
- * parvacuum() start.  entry/run.c has the protocol between it and its caller.
- * It connects to the caller's database, acquires the caller's roles and
- * settings, and executes a VACUUM command as the caller's session would.  That
- * leads to heap's slot and so to the engine (entry/dispatch.c).  Rights and
- * locks are those of VACUUM.
+ * entry/run.c has the protocol between this process and its caller.  It
+ * acquires the caller's roles and settings, and executes a VACUUM command as
+ * the caller's session would.  That leads to heap's slot and so to the engine
+ * (entry/dispatch.c).  Rights and locks are those of VACUUM.
  *
  * An error ends the process: bgworker.c sends it to the caller and exits.
  *
@@ -22,7 +20,6 @@
 #include "access/parallel.h"
 #include "access/xact.h"
 #include "commands/vacuum.h"
-#include "executor/instrument.h"
 #include "libpq/pqformat.h"
 #include "libpq/pqmq.h"
 #include "mb/pg_wchar.h"
@@ -31,11 +28,8 @@
 #include "parser/parse_node.h"
 #include "parser/parser.h"
 #include "pgstat.h"
-#include "postmaster/bgworker.h"
-#include "storage/dsm.h"
 #include "storage/lmgr.h"
 #include "storage/proc.h"
-#include "storage/shm_mq.h"
 #include "storage/shm_toc.h"
 #include "tcop/tcopprot.h"
 #include "utils/backend_status.h"
@@ -82,10 +76,7 @@ attach_segment(Datum main_arg, dsm_segment **segment)
 	return toc;
 }
 
-/*
- * Attach to the queue.  From here on the caller gets what a client would
- * get.
- */
+/* Attach to the queue.  From here on the caller gets what a client would. */
 static void
 attach_queue(shm_toc *toc, dsm_segment *segment)
 {
@@ -133,9 +124,8 @@ become_caller(shm_toc *toc, const PvRunShared *shared)
 
 /*
  * Set what pg_stat_activity and the log show of this process and of its
- * workers: the VACUUM command by which others know a vacuum.  The setting
- * application_name stays the caller's, but pg_stat_activity shows whose
- * process this is, also while it waits for a lock and is in no other view.
+ * workers: the VACUUM command by which others know a vacuum, and whose process
+ * this is.  The setting application_name stays the caller's.
  */
 static void
 show_activity(const PvRunShared *shared)
@@ -194,26 +184,6 @@ report_entry(const PvRunEntry *entry)
 }
 
 /*
- * Lock the table while we list what to vacuum.  With SKIP_LOCKED, return
- * false after a warning if the table is locked.
- */
-static bool
-lock_for_look(const PvRunShared *run)
-{
-	if (!run->skip_locked)
-		LockRelationOid(run->relid, AccessShareLock);
-	else if (!ConditionalLockRelationOid(run->relid, AccessShareLock))
-	{
-		ereport(WARNING,
-				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-				 errmsg("skipping vacuum of table \"%s\" because it is locked",
-						pv_qualified_relname(run->relid))));
-		return false;
-	}
-	return true;
-}
-
-/*
  * Add a relation to a list for vacuum(), unless it is gone.  The name is for the
  * warning that it could not be opened.
  */
@@ -234,11 +204,9 @@ add_relation(List *relations, Oid relid)
  * List what to vacuum: the table, and its partitions or children, which
  * vacuum() does not look for itself if it is given an OID.  With the OID the
  * table stays the same one if it is renamed meanwhile, and no right to use its
- * schema is needed.  The partitioned table stays in the list, for ANALYZE.
- * vacuum() finds what changes after this look, table by table.
- *
- * The table named must exist, and the caller must have the right to vacuum
- * it.  A partition without that right is left out with core's warning.
+ * schema is needed.  The partitioned table stays in the list, for ANALYZE.  A
+ * partition that the caller may not vacuum is left out with core's warning.
+ * With SKIP_LOCKED, return NIL after a warning if the table is locked.
  *
  * Core: commands/vacuum.c, expand_vacuum_rel.
  */
@@ -250,8 +218,16 @@ list_relations(const PvRunShared *run)
 	HeapTuple	tuple;
 	Form_pg_class form;
 
-	if (!lock_for_look(run))
+	if (!run->skip_locked)
+		LockRelationOid(run->relid, AccessShareLock);
+	else if (!ConditionalLockRelationOid(run->relid, AccessShareLock))
+	{
+		ereport(WARNING,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("skipping vacuum of table \"%s\" because it is locked",
+						pv_qualified_relname(run->relid))));
 		return NIL;
+	}
 	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(run->relid));
 	if (!HeapTupleIsValid(tuple))
 		ereport(ERROR,
@@ -295,7 +271,7 @@ take_yielded(void)
  * which only sessions have.
  */
 static void
-execute(const char *command, const PvRunShared *run)
+execute(const PvRunShared *run)
 {
 	MemoryContext old_context;
 	VacuumStmt *vacuum;
@@ -309,7 +285,8 @@ execute(const char *command, const PvRunShared *run)
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
 	old_context = MemoryContextSwitchTo(PortalContext);
-	statement = linitial_node(RawStmt, raw_parser(command, RAW_PARSE_DEFAULT));
+	statement = linitial_node(RawStmt, raw_parser(debug_query_string,
+												 RAW_PARSE_DEFAULT));
 	state = make_parsestate(NULL);
 	vacuum = castNode(VacuumStmt, statement->stmt);
 	vacuum->rels = list_relations(run);
@@ -362,7 +339,7 @@ parvacuum_leader_main(Datum main_arg)
 
 	memset(&usage, 0, sizeof(usage));
 	InstrStartParallelQuery();
-	execute(debug_query_string, shared);
+	execute(shared);
 	InstrEndParallelQuery(&usage.buffers, &usage.wal);
 
 	send_message(PV_MSG_DONE, &usage, sizeof(usage));

@@ -14,12 +14,10 @@
  * as it does for the options of an operator class.
  *
  * The text of a label is canonical: options in the order of their names, one
- * way to print each value, and a window in double quotes.  No other label is
- * accepted or used.  So a label is good if it is the same when its values are
- * printed again.
+ * way to print each value, and a window in double quotes.  So a label is good
+ * if it is the same when its values are printed again.
  *
- * Nothing here reads a catalog or has a state.  The session that executes the
- * statement runs this, and any process that reads a label.
+ * Any process runs this.  Nothing here reads a catalog or has a state.
  *
  * Core: access/common/reloptions.c.
  *
@@ -35,7 +33,6 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "lib/stringinfo.h"
-#include "nodes/parsenodes.h"
 #include "postmaster/bgworker_internals.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -75,10 +72,7 @@ pv_option_name(PvOption option)
 	return names[option] + strlen(PREFIX);
 }
 
-/*
- * Can a relation of this kind have options?  TOAST tables have those of their
- * tables.
- */
+/* Can a relation of this kind have options of its own? */
 bool
 pv_relkind_has_options(char relkind)
 {
@@ -142,6 +136,7 @@ parse_limit(const char *text, int *kilobytes)
 	return true;
 }
 
+/* Raise an error for the value of an option. */
 static void
 raise_invalid(PvOption option, const char *text, const char *detail)
 {

@@ -43,26 +43,14 @@ pv_expand_relation(Oid relid, char relkind)
 	return list_make1_oid(relid);
 }
 
-/* Find the name of a relation and its schema; return false if it is gone. */
-static bool
-look_up_names(Oid relid, char **schema, char **name)
-{
-	*name = get_rel_name(relid);
-	*schema = get_namespace_name(get_rel_namespace(relid));
-	return *name != NULL && *schema != NULL;
-}
-
-/*
- * Return the qualified name of a relation, for messages, or its OID if it is
- * gone.
- */
+/* Return the qualified name of a relation, or its OID if it is gone. */
 char *
 pv_qualified_relname(Oid relid)
 {
-	char	   *schema;
-	char	   *name;
+	char	   *name = get_rel_name(relid);
+	char	   *schema = get_namespace_name(get_rel_namespace(relid));
 
-	if (!look_up_names(relid, &schema, &name))
+	if (name == NULL || schema == NULL)
 		return psprintf("%u", relid);
 	return psprintf("%s.%s", schema, name);
 }
@@ -71,10 +59,10 @@ pv_qualified_relname(Oid relid)
 char *
 pv_quoted_relname(Oid relid)
 {
-	char	   *schema;
-	char	   *name;
+	char	   *name = get_rel_name(relid);
+	char	   *schema = get_namespace_name(get_rel_namespace(relid));
 
-	if (!look_up_names(relid, &schema, &name))
+	if (name == NULL || schema == NULL)
 		return psprintf("%u", relid);
 	return quote_qualified_identifier(schema, name);
 }
@@ -106,10 +94,8 @@ pv_is_toast_of(Relation rel, Oid toast_parent)
 	HeapTuple	tuple;
 	bool		result = false;
 
-	if (rel->rd_rel->relkind != RELKIND_TOASTVALUE ||
-		!OidIsValid(toast_parent))
-		return rel->rd_rel->relkind != RELKIND_TOASTVALUE &&
-			!OidIsValid(toast_parent);
+	if (rel->rd_rel->relkind != RELKIND_TOASTVALUE)
+		return !OidIsValid(toast_parent);
 	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(toast_parent));
 	if (HeapTupleIsValid(tuple))
 	{
@@ -131,10 +117,7 @@ pv_is_toast_of(Relation rel, Oid toast_parent)
  * ----------------------------------------------------------------
  */
 
-/*
- * The catalog of Citus that has a row for each table with shards, but not for
- * the shards
- */
+/* The catalog that has a row for each table with shards, not for shards */
 #define CITUS_CATALOG			"pg_dist_partition"
 #define CITUS_TABLE_COLUMN		"logicalrelid"
 #define CITUS_TABLE_ATTNUM		1
@@ -156,6 +139,7 @@ is_citus_catalog(Relation catalog)
 		(column->atttypid == REGCLASSOID || column->atttypid == OIDOID);
 }
 
+/* Does the catalog have a row for the table? */
 static bool
 is_in_citus_catalog(Relation catalog, Oid relid)
 {
@@ -171,6 +155,7 @@ is_in_citus_catalog(Relation catalog, Oid relid)
 	return found;
 }
 
+/* Is the table sharded by Citus? */
 static bool
 is_sharded_by_citus(Oid relid)
 {

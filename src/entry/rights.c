@@ -36,16 +36,14 @@
  * stats/blocker.c, by the same rule as in pg_stat_activity.
  *
  * A scheduler worker is to the server what an autovacuum worker is: it acts
- * for no role, and what it prevents harms all.  Therefore only roles that may
- * cancel an autovacuum worker may cancel its process.  A role that may vacuum
- * a table may also make the scheduler give up that table, just as it could by
- * waiting for a lock on it.  That does not include a vacuum that prevents
- * wraparound, which does not give way to a lock either.  A background leader
- * belongs to its caller.  A VACUUM command belongs to its session: the owner
- * of the table has no rights over the session of another role.
+ * for no role, and what it prevents harms all.  A role that may vacuum a table
+ * may also make the scheduler give up that table, just as it could by waiting
+ * for a lock on it.  That does not include a vacuum that prevents wraparound,
+ * which does not give way to a lock either.  The owner of a table has no
+ * rights over the session of another role.
  *
- * All functions check the current role of this process, except that
- * pv_may_take_all_runs() checks the role given.  They only read catalogs.
+ * All functions check the current role of this process.  They only read
+ * catalogs.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -98,9 +96,7 @@ pv_may_vacuum_oid(Oid relid)
 	return may;
 }
 
-/*
- * Report, at the given level, that the current role may not vacuum the table.
- */
+/* Report, at the given level, that the current role may not vacuum a table. */
 void
 pv_refuse_vacuum(int elevel, const char *relname)
 {
@@ -121,7 +117,7 @@ pv_may_plan(Oid relid, bool is_shared)
 		pv_may_vacuum(relid, is_shared);
 }
 
-/* Report, at the given level, that it may not see the plan. */
+/* Report, at the given level, that it may not see that. */
 void
 pv_refuse_plan(int elevel, const char *relname)
 {
@@ -153,16 +149,6 @@ pv_check_owner(const RangeVar *relation, Oid relid, Oid oldrelid, void *arg)
  * ----------------------------------------------------------------
  */
 
-/*
- * May runs of that role take all places of parvacuum.max_runs?  The last place
- * is reserved for other roles otherwise, see stats/registry.c.
- */
-bool
-pv_may_take_all_runs(Oid role)
-{
-	return superuser_arg(role);
-}
-
 /* May the current role make urgent requests, and end pauses of tables? */
 bool
 pv_may_request_urgently(void)
@@ -182,10 +168,7 @@ pv_refuse_urgent(void)
 
 /*
  * May the current role see what the scheduler does in all databases, and with
- * which process?  Core's statistics views show the sessions of other roles by
- * the same rule.
- *
- * Core: utils/adt/pgstatfuncs.c, HAS_PGSTAT_PERMISSIONS.
+ * which process?  Core: utils/adt/pgstatfuncs.c, HAS_PGSTAT_PERMISSIONS.
  */
 bool
 pv_may_see_all(void)
@@ -225,9 +208,8 @@ pv_may_see_table(Oid database, Oid relid)
 }
 
 /*
- * May the current role see the values of all settings?
- *
- * Core: utils/misc/guc.c, GUC_SUPERUSER_ONLY.
+ * May the current role see the values of all settings?  Core:
+ * utils/misc/guc.c, GUC_SUPERUSER_ONLY.
  */
 bool
 pv_may_see_settings(void)
@@ -235,9 +217,7 @@ pv_may_see_settings(void)
 	return has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_SETTINGS);
 }
 
-/*
- * Raise an error if the current role may not remove the options of all tables.
- */
+/* Raise an error if the current role may not remove all tables' options. */
 void
 pv_check_may_reset_options(void)
 {
@@ -255,16 +235,6 @@ pv_check_may_reset_options(void)
  */
 
 /*
- * May the current role cancel a scheduler worker, an autovacuum worker, or a
- * vacuum that prevents wraparound?
- */
-bool
-pv_may_cancel_scheduler(void)
-{
-	return pv_may_signal_autovacuum();
-}
-
-/*
  * May the current role cancel a session of that role, and what vacuums for it?
  *
  * Core: storage/ipc/signalfuncs.c, pg_signal_backend.
@@ -278,9 +248,7 @@ pv_may_cancel_session(Oid role)
 		has_privs_of_role(GetUserId(), ROLE_PG_SIGNAL_BACKEND);
 }
 
-/*
- * Report, at the given level, that the current role may not cancel something.
- */
+/* Report, at the given level, that the current role may not cancel it. */
 void
 pv_refuse_cancel(PvCancelKind kind, int elevel)
 {

@@ -22,7 +22,6 @@ extern void pv_check_owner(const RangeVar *relation, Oid relid, Oid oldrelid,
 						   void *arg);
 
 /* Runs, the scheduler's queue, settings and options. */
-extern bool pv_may_take_all_runs(Oid role);
 extern bool pv_may_request_urgently(void);
 extern void pv_refuse_urgent(void);
 extern bool pv_may_see_all(void);
@@ -42,7 +41,6 @@ typedef enum PvCancelKind
 	PV_CANCEL_AUTOVACUUM
 } PvCancelKind;
 
-extern bool pv_may_cancel_scheduler(void);
 extern bool pv_may_cancel_session(Oid role);
 extern void pv_refuse_cancel(PvCancelKind kind, int elevel);
 

@@ -6,9 +6,7 @@
  * A vacuum commits and begins transactions, which a function cannot do within
  * the transaction of its caller.  Therefore parvacuum_run() and CALL
  * parvacuum() (sql/run_function.c) start a background worker, the background
- * leader (entry/leader.c), and wait for it.  The leader acquires the caller's
- * rights and settings, executes a VACUUM command, and leads the parallel
- * workers that the engine then uses.
+ * leader (entry/leader.c), and wait for it.
  *
  *		caller								background leader
  *		------								-----------------
@@ -22,9 +20,8 @@
  *		   raises it here		<-- 'E' --	or an error, and the end
  *		waits until it is gone
  *
- * One queue carries all of it, so everything arrives in the order in which it
- * happened.  The segment is filled before the leader starts and only read
- * after that; the queue has its own spinlock.
+ * The segment is filled before the leader starts and only read after that; the
+ * queue has its own spinlock.
  *
  * A caller may have other things to do meanwhile: parvacuum_run_cluster()
  * vacuums partitions on this server while other servers vacuum theirs.  So it
@@ -39,21 +36,20 @@
  * it by an error or by the exit of the session, its resource owner detaches
  * the segment.  Whoever detaches it first terminates the leader and waits until
  * it is gone.  The leader finds the caller's error in the segment and puts it
- * into the history.  When a table is done, it checks whether its caller still
- * exists.
+ * into the history.
  *
  * Waiting.  The caller sleeps on its latch, and the deadlock detector does not
  * know about latches.  So a caller that holds a lock which the leader needs is
- * refused where that shows beforehand (sql/run_function.c), and a waiting
- * caller checks from time to time whether the leader waits for it
- * (entry/run_deadlock.c).
+ * refused where that shows beforehand (sql/run_function.c).  A waiting caller
+ * checks from time to time whether the leader waits for a lock or a page that
+ * the caller holds, or for a session that waits for the caller.
  *
  * Snapshots.  While the caller waits with a snapshot, dead rows that it might
  * see are not removed from any table of the database, and index builds with
  * CONCURRENTLY wait for the caller.  Therefore it waits without one where it
- * can (sql/run_function.c).  Then it is shown in pg_stat_activity as what it
- * is, a session that vacuums: other tools wait for transactions, or complain
- * of those that take long, unless their text says VACUUM.
+ * can (sql/run_function.c).  Then it is shown in pg_stat_activity as a session
+ * that vacuums: other tools wait for transactions, or complain of those that
+ * take long, unless their text says VACUUM.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -62,38 +58,39 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "executor/instrument.h"
-#include "lib/stringinfo.h"
 #include "libpq/pqmq.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "postmaster/bgworker.h"
-#include "storage/dsm.h"
+#include "storage/lmgr.h"
 #include "storage/proc.h"
-#include "storage/shm_mq.h"
+#include "storage/procarray.h"
 #include "storage/shm_toc.h"
 #include "tcop/tcopprot.h"
+#include "utils/array.h"
 #include "utils/backend_status.h"
+#include "utils/fmgrprotos.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
+#include "utils/rel.h"
 #include "utils/resowner.h"
 #include "utils/snapmgr.h"
-#include "utils/timeout.h"
 #include "utils/timestamp.h"
-#include "utils/wait_event.h"
 
+#include "base/borrowed.h"
 #include "base/compat.h"
 #include "base/process.h"
 #include "base/settings.h"
 #include "base/wait.h"
 #include "entry/dispatch.h"
 #include "entry/relation.h"
-#include "entry/rights.h"
 #include "entry/run.h"
 #include "stats/registry.h"
 
 /* Bytes of the queue from the leader to the caller. */
 #define QUEUE_SIZE				((Size) 16384)
+
+/* A wait for a pin is a deadlock when it is seen that often. */
+#define PIN_WAITS_OF_DEADLOCK	2
 
 /* The runs of this session that have begun and have not ended */
 static dlist_head calls = DLIST_STATIC_INIT(calls);
@@ -171,10 +168,10 @@ pv_call_end(PvCall *call, const ErrorData *reason)
  */
 
 /*
- * Store the caller's identity, which the leader acquires.  The current user
- * is that of SET ROLE or the session's; sql/call.c has refused all others to
- * callers that wait.  To one that does not, the current user may also be that
- * of a SECURITY DEFINER function.
+ * Store the caller's identity, which the leader acquires, and the request.
+ * The current user is that of SET ROLE or the session's; sql/call.c has
+ * refused all others to callers that wait.  To one that does not, it may also
+ * be that of a SECURITY DEFINER function.
  */
 static void
 fill_shared(PvRunShared *shared, const PvRequest *request, bool waits)
@@ -182,7 +179,6 @@ fill_shared(PvRunShared *shared, const PvRequest *request, bool waits)
 	bool		is_definer = GetUserId() != GetOuterUserId();
 
 	Assert(!(waits && is_definer));
-
 	memset(shared, 0, sizeof(*shared));
 	shared->caller_pid = MyProcPid;
 	shared->database_id = MyDatabaseId;
@@ -209,9 +205,7 @@ add_item(shm_toc *toc, uint64 key, Size size)
 	return space;
 }
 
-/*
- * Create and fill the segment.  From its end on, the run ends with it.
- */
+/* Create and fill the segment.  From its end on, the run ends with it. */
 static void
 create_segment(PvCall *call, const PvRequest *request)
 {
@@ -249,15 +243,12 @@ create_segment(PvCall *call, const PvRequest *request)
 	dlist_push_tail(&calls, &call->node);
 }
 
-/*
- * Count this one among the runs of the cluster, until the leader is gone.
- */
+/* Count this one among the runs of the cluster, until the leader is gone. */
 static void
 count_run(PvCall *call)
 {
 	Oid			role = GetSessionUserId();
-	PvRunAnswer answer = pv_registry_begin_run(role,
-											   pv_may_take_all_runs(role));
+	PvRunAnswer answer = pv_registry_begin_run(role, superuser_arg(role));
 
 	call->is_counted = answer == PV_RUN_GRANTED;
 	if (call->is_counted)
@@ -317,9 +308,7 @@ show_as_vacuum(const PvRequest *request)
 								 debug_query_string));
 }
 
-/*
- * Start a background leader that does what is requested.
- */
+/* Start a background leader that does what is requested. */
 PvCall *
 pv_call_begin(const PvRequest *request, bool waits)
 {
@@ -378,6 +367,129 @@ pv_call_find(int number)
 			return call;
 	}
 	return NULL;
+}
+
+
+/* ----------------------------------------------------------------
+ *		Does the leader wait for its caller?
+ *
+ * This takes the locks of the lock manager's tables for a moment.
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Does the process wait for a lock that this one holds, directly or through
+ * other processes that wait?  This is a breadth-first search of the processes
+ * that block it.  Return the one that waits for us directly, or 0.
+ */
+static int
+waits_for_our_lock(int pid)
+{
+	List	   *pids = list_make1_int(pid);
+
+	/* the list grows during this loop */
+	for (int i = 0; i < list_length(pids); i++)
+	{
+		int			waiter = list_nth_int(pids, i);
+		Datum		blockers = DirectFunctionCall1(pg_blocking_pids,
+												   Int32GetDatum(waiter));
+		ArrayType  *array = DatumGetArrayTypeP(blockers);
+		int			n = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
+		int32	   *blocker = (int32 *) ARR_DATA_PTR(array);
+
+		for (int j = 0; j < n; j++)
+		{
+			if (blocker[j] == MyProcPid)
+				return waiter;
+			if (blocker[j] != 0)	/* 0 is a prepared transaction */
+				pids = list_append_unique_int(pids, blocker[j]);
+		}
+	}
+	return 0;
+}
+
+/*
+ * Does the leader, or one of its workers, wait for all pins on a page to go
+ * away, while our own statement reads that table and so may hold a pin?  No
+ * lock shows this.
+ *
+ * The fields of other processes are read without a lock, and what we see may
+ * be out of date by a moment.  So the caller of this asks more than once.
+ */
+static bool
+waits_for_our_pin(int leader_pid)
+{
+	PGPROC	   *leader = BackendPidGetProc(leader_pid);
+	PvVacuuming vacuum;
+	bool		in_use = false;
+	Relation	rel;
+
+	if (leader == NULL || !pv_group_waits_for_pin(leader) ||
+		!pv_registry_find_process(leader_pid, &vacuum) ||
+		!OidIsValid(vacuum.relid))
+		return false;
+
+	rel = RelationIdGetRelation(vacuum.relid);
+	if (RelationIsValid(rel))
+	{
+		in_use = CheckRelationLockedByMe(rel, AccessShareLock, true);
+		RelationClose(rel);
+	}
+	InvalidateCatalogSnapshot();
+	return in_use;
+}
+
+/*
+ * Raise an error if the leader waits for us, while we wait for it.  It may do
+ * so through a process that has locked the table and waits for the end of our
+ * transaction: that builds an index with CONCURRENTLY and waits for older
+ * snapshots, or it waits for all who had locked a table.
+ */
+static void
+raise_deadlock(PvCall *call, int leader_pid)
+{
+	int			waiter = waits_for_our_lock(leader_pid);
+
+	call->pin_waits = waits_for_our_pin(leader_pid) ? call->pin_waits + 1 : 0;
+	if (waiter == 0 && call->pin_waits < PIN_WAITS_OF_DEADLOCK)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
+			 errmsg("deadlock detected"),
+			 waiter == 0 ?
+			 errdetail("Process %d, which vacuums for this session, waits for a page of a table that this statement reads.",
+					   leader_pid) :
+			 waiter == leader_pid ?
+			 errdetail("Process %d, which vacuums for this session, waits for a lock that this session holds.",
+					   leader_pid) :
+			 errdetail("Process %d, which vacuums for this session, waits for process %d, which waits for the snapshot or a lock of this statement.\nProcess %d: %s",
+					   leader_pid, waiter, waiter,
+					   pgstat_get_backend_current_activity(waiter, true)),
+			 errhint("Do not use the tables to be vacuumed in the same statement or transaction, or use CALL parvacuum(...).")));
+}
+
+/* Look for a deadlock each time deadlock_timeout has passed. */
+static void
+check_deadlock(PvCall *call)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	pid_t		pid;
+
+	if (!TimestampDifferenceExceeds(call->looked_at, now, DeadlockTimeout))
+		return;
+	call->looked_at = now;
+	if (GetBackgroundWorkerPid(call->handle, &pid) == BGWH_STARTED)
+	{
+		/* what pg_blocking_pids() allocates grows with max_connections */
+		MemoryContext look = AllocSetContextCreate(call->context,
+												   "parvacuum deadlock check",
+												   ALLOCSET_DEFAULT_SIZES);
+		MemoryContext old_context = MemoryContextSwitchTo(look);
+
+		raise_deadlock(call, pid);
+		MemoryContextSwitchTo(old_context);
+		MemoryContextDelete(look);
+	}
 }
 
 
@@ -489,30 +601,6 @@ handle_messages(PvCall *call)
 							call->relname),
 					 errhint("More details may be available in the server log.")));
 		handle_message(call, data, len);
-	}
-}
-
-/* Look for a deadlock each time deadlock_timeout has passed. */
-static void
-check_deadlock(PvCall *call)
-{
-	TimestampTz now = GetCurrentTimestamp();
-	pid_t		pid;
-
-	if (!TimestampDifferenceExceeds(call->looked_at, now, DeadlockTimeout))
-		return;
-	call->looked_at = now;
-	if (GetBackgroundWorkerPid(call->handle, &pid) == BGWH_STARTED)
-	{
-		/* what pg_blocking_pids() allocates grows with max_connections */
-		MemoryContext look = AllocSetContextCreate(call->context,
-												   "parvacuum deadlock check",
-												   ALLOCSET_DEFAULT_SIZES);
-		MemoryContext old_context = MemoryContextSwitchTo(look);
-
-		pv_run_check_deadlock(pid, &call->pin_waits);
-		MemoryContextSwitchTo(old_context);
-		MemoryContextDelete(look);
 	}
 }
 

@@ -87,7 +87,7 @@ typedef struct PvCall
 	BackgroundWorkerHandle *handle; /* NULL before the start and after the end */
 	shm_mq_handle *queue;
 	TimestampTz looked_at;		/* the last look for a deadlock */
-	int			pin_waits;		/* see pv_run_check_deadlock() */
+	int			pin_waits;		/* consecutive sightings of one */
 	bool		done;
 	bool		leader_failed;	/* the error that ends the run is its own */
 	PvUsage		usage;			/* valid when done */
@@ -102,8 +102,5 @@ extern PvCall *pv_call_find(int number);
 extern bool pv_call_look(PvCall *call);
 extern void pv_call_end(PvCall *call, const ErrorData *reason);
 extern PvCall *pv_call_and_wait(const PvRequest *request);
-
-/* Does the leader wait for its caller?  (run_deadlock.c) */
-extern void pv_run_check_deadlock(int leader_pid, int *pin_waits);
 
 #endif							/* PV_RUN_H */

@@ -3,25 +3,17 @@
  * slot.c
  *	  Replaces the relation_vacuum slot of heap's table access method.
  *
- * Core has no hook between VACUUM's own checks and the vacuum of a table.
- * Its vacuum_rel() parses, checks rights, locks the table, begins a
- * transaction, and then calls one function pointer of the table access
- * method.  parvacuum replaces that pointer, so every vacuum of a heap table
- * comes here: VACUUM commands, TOAST tables, autovacuum workers, and the
- * background leaders of parvacuum_run().
+ * Core has no hook between VACUUM's own checks and the vacuum of a table, but
+ * its vacuum_rel() calls one function pointer of the table access method.
+ * parvacuum replaces that pointer, so every vacuum of a heap table comes to
+ * it.
  *
  * The pointer is a member of a constant struct of the server, in memory that
  * the loader has made read-only.  pv_slot_take_over() runs in the postmaster
  * while shared_preload_libraries are loaded.  It makes the page writable,
  * stores the pointer, and restores the protection; all processes inherit the
- * page by fork.  If the operating system refuses that, a WARNING says so and
- * PostgreSQL's own VACUUM goes on.
- *
- * The previous pointer is the next function in the chain.  It is
- * heap_vacuum_rel(), or the function of another extension that replaced the
- * pointer before us.
- *
- * The variables are set once, in the postmaster, and inherited.
+ * page, and the variables here, by fork.  If the operating system refuses
+ * that, a WARNING says so and PostgreSQL's own VACUUM goes on.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -36,36 +28,18 @@
 #include "miscadmin.h"
 #include "storage/fd.h"
 #include "utils/guc.h"
-#include "utils/rel.h"
 
-#include "base/compat.h"
-#include "entry/slot.h"
+#include "entry/dispatch.h"
 
-/* What the slot held before; set in the postmaster. */
-static PvVacuumFunction previous_vacuum = NULL;
-
-/* What it holds now. */
+/* What the slot holds now. */
 static PvVacuumFunction our_vacuum = NULL;
 
 /* Why the slot is not ours, as a sentence; NULL if it is. */
 static const char *problem = "The library was not loaded at server start.";
 
 /*
- * Does the engine support the minor release of this server?  15.8 and 16.4
- * gave heap_page_prune() another argument.  The magic block of the library
- * does not notice that, so in an older server our calls of core would be
- * unsafe.
- */
-static bool
-minor_is_supported(void)
-{
-	return atoi(GetConfigOption("server_version_num", false, false)) >=
-		PV_MIN_SERVER_VERSION;
-}
-
-/*
  * Find the protection of the memory at an address, in the kernel's list of the
- * mappings of this process.  Return false if there is no such list.
+ * mappings of this process.  Return false if it is not known.
  */
 static bool
 memory_protection(const void *address, int *prot)
@@ -83,18 +57,15 @@ memory_protection(const void *address, int *prot)
 		unsigned long end;
 		char		mode[5];
 
-		if (sscanf(line, "%lx-%lx %4s", &start, &end, mode) != 3)
-			continue;			/* the rest of a long line */
-		if ((unsigned long) address < start || (unsigned long) address >= end)
-			continue;
-
+		if (sscanf(line, "%lx-%lx %4s", &start, &end, mode) != 3 ||
+			(unsigned long) address < start || (unsigned long) address >= end)
+			continue;			/* another one, or the rest of a long line */
 		*prot = (mode[0] == 'r' ? PROT_READ : 0) |
 			(mode[1] == 'w' ? PROT_WRITE : 0) |
 			(mode[2] == 'x' ? PROT_EXEC : 0);
 		found = true;
 	}
 	FreeFile(maps);
-
 	return found;
 }
 
@@ -125,24 +96,30 @@ store_slot(PvVacuumFunction *slot, PvVacuumFunction value)
 	if (known && !writable && mprotect(page, page_size, prot) != 0)
 		ereport(DEBUG1,
 				(errmsg_internal("could not restore the memory protection of heap's routine: %m")));
-
 	return true;
 }
 
 /*
  * Take the slot over, or warn once that this is not possible; the server
  * starts in either case.  Call this only while shared_preload_libraries are
- * loaded.
+ * loaded.  Return the next function in the chain, heap_vacuum_rel() or that of
+ * an extension that has replaced it before us.
+ *
+ * 15.8 and 16.4 gave heap_page_prune() another argument.  The magic block of
+ * the library does not notice that, so in an older server our calls of core
+ * would be unsafe.
  */
-void
+PvVacuumFunction
 pv_slot_take_over(PvVacuumFunction function)
 {
 	TableAmRoutine *routine =
 		unconstify(TableAmRoutine *, GetHeapamTableAmRoutine());
+	PvVacuumFunction previous = routine->relation_vacuum;
 
 	Assert(process_shared_preload_libraries_in_progress);
 
-	if (!minor_is_supported())
+	if (atoi(GetConfigOption("server_version_num", false, false)) <
+		PV_MIN_SERVER_VERSION)
 	{
 		problem = "This minor release of PostgreSQL is older than the engine supports.";
 		ereport(WARNING,
@@ -150,11 +127,10 @@ pv_slot_take_over(PvVacuumFunction function)
 						GetConfigOption("server_version", false, false)),
 				 errdetail("It needs at least 15.8 or 16.4.  Tables are vacuumed by PostgreSQL's own VACUUM."),
 				 errhint("Install the newest minor release of PostgreSQL.")));
-		return;
+		return previous;
 	}
 
 	our_vacuum = function;
-	previous_vacuum = routine->relation_vacuum;
 	if (!store_slot(&routine->relation_vacuum, function))
 	{
 		problem = "The operating system did not let parvacuum take over the vacuum of heap tables.";
@@ -162,17 +138,20 @@ pv_slot_take_over(PvVacuumFunction function)
 				(errmsg("parvacuum could not take over the vacuum of heap tables: %m"),
 				 errdetail("Tables are vacuumed by PostgreSQL's own VACUUM."),
 				 errhint("A security policy of the system may forbid making memory writable.")));
-		return;
 	}
-
-	problem = NULL;
+	else
+		problem = NULL;
+	return previous;
 }
 
-/* Do vacuums of heap tables come to us? */
-bool
-pv_slot_is_ours(void)
+/*
+ * Return the reason why vacuums of heap tables do not come to us, as a
+ * sentence; NULL if they do.
+ */
+const char *
+pv_slot_problem(void)
 {
-	return problem == NULL;
+	return problem;
 }
 
 /*
@@ -185,13 +164,6 @@ pv_slot_is_first(void)
 	return GetHeapamTableAmRoutine()->relation_vacuum == our_vacuum;
 }
 
-/* Return the reason why they do not, as a sentence; NULL if they do. */
-const char *
-pv_slot_problem(void)
-{
-	return problem;
-}
-
 /*
  * Is the vacuum function of the relation's access method ours?  Another access
  * method may have a function of its own, which knows nothing of parvacuum.
@@ -200,12 +172,4 @@ bool
 pv_slot_serves(Relation rel)
 {
 	return rel->rd_tableam->relation_vacuum == our_vacuum;
-}
-
-/* Call the next function in the chain. */
-void
-pv_slot_call_previous(Relation rel, VacuumParams *params,
-					  BufferAccessStrategy bstrategy)
-{
-	previous_vacuum(rel, params, bstrategy);
 }

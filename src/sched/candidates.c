@@ -473,8 +473,7 @@ pv_need_scan(bool *nothing)
 	};
 
 	scan.labels = pv_labels_read();
-	*nothing = !pv_guc_enabled && AutoVacuumingActive() &&
-		!pv_labels_any(scan.labels);
+	*nothing = !pv_guc_enabled && AutoVacuumingActive() && !scan.labels->any;
 	if (*nothing)
 	{
 		pv_labels_free(scan.labels);

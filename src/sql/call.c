@@ -29,8 +29,8 @@
 #include "base/guard.h"
 #include "base/settings.h"
 #include "base/shmem.h"
+#include "entry/dispatch.h"
 #include "entry/rights.h"
-#include "entry/slot.h"
 #include "sql/call.h"
 
 
@@ -99,7 +99,7 @@ pv_check_server(const char *what)
 {
 	pv_check_preloaded(what);
 	pv_guard_check_function(what);
-	if (!pv_slot_is_ours())
+	if (pv_slot_problem() != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("%s is not available on this server", what),

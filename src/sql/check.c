@@ -37,8 +37,8 @@
 #include "base/settings.h"
 #include "base/shmem.h"
 #include "base/version.h"
+#include "entry/dispatch.h"
 #include "entry/rights.h"
-#include "entry/slot.h"
 #include "sched/launcher.h"
 #include "sched/queue.h"
 #include "sql/check.h"
@@ -120,7 +120,7 @@ check_preload(List **rows)
 				  "Add parvacuum to the end of shared_preload_libraries and restart the server.");
 		return false;
 	}
-	if (!pv_slot_is_ours())
+	if (pv_slot_problem() != NULL)
 		pv_advise(rows, NULL, PV_CRITICAL, "engine", NULL, pv_slot_problem(),
 				  psprintf("PostgreSQL %s",
 						   GetConfigOption("server_version", false, false)),

@@ -32,6 +32,7 @@
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
+#include "base/compat.h"
 #include "base/process.h"
 #include "base/settings.h"
 #include "entry/failures.h"
@@ -217,7 +218,7 @@ static bool
 cancel(const PvVacuuming *vacuum, Oid relid, bool *refused)
 {
 	if (vacuum->started_by == PV_STARTED_BY_AUTOVACUUM ?
-		pv_may_cancel_scheduler() : pv_may_cancel_session(vacuum->role))
+		pv_may_signal_autovacuum() : pv_may_cancel_session(vacuum->role))
 		return pv_registry_cancel(vacuum, relid);
 	*refused = true;
 	return false;
@@ -233,7 +234,7 @@ cancel_scheduled(Oid relid, bool *refused)
 	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
 	PvWorkerSlot *slot = NULL;
 	PvWithdrawn withdrawn = pv_queue_withdraw(queues, MyDatabaseId, relid,
-											  pv_may_cancel_scheduler(),
+											  pv_may_signal_autovacuum(),
 											  &slot);
 	bool		canceled = withdrawn == PV_WITHDRAWN_RUNNING &&
 		pv_queue_cancel(queues, slot);
@@ -272,7 +273,7 @@ cancel_worker(int pid)
 static bool
 cancel_table(Oid relid)
 {
-	bool		may_withdraw = pv_may_cancel_scheduler() ||
+	bool		may_withdraw = pv_may_signal_autovacuum() ||
 		pv_may_vacuum_oid(relid);
 	bool		refused[PV_STARTED_BY_FUNCTION + 1] = {false};
 	PvVacuuming *vacuums;
@@ -326,7 +327,7 @@ parvacuum_cancel_pid(PG_FUNCTION_ARGS)
 	pid = PG_GETARG_INT32(0);
 	if (pv_process_is(pid, PV_SCHED_TYPE))
 	{
-		if (!pv_may_cancel_scheduler())
+		if (!pv_may_signal_autovacuum())
 			pv_refuse_cancel(PV_CANCEL_WORKER, ERROR);
 		PG_RETURN_BOOL(cancel_worker(pid));
 	}

@@ -107,5 +107,5 @@ parvacuum_reset_options(PG_FUNCTION_ARGS)
 	PreventCommandIfParallelMode(what);
 	pv_guard_check_function(what);
 	pv_check_may_reset_options();
-	PG_RETURN_INT32(pv_labels_remove());
+	PG_RETURN_INT32(pv_labels_count(true));
 }
