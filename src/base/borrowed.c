@@ -19,10 +19,9 @@
  * entry/slot.c replaces one more variable of core, the relation_vacuum slot of
  * heap's table access method.
  *
- * The list leaves out what this process only reads of its own state, and the
- * variables that core declares for signal handlers and main loops
- * (QueryCancelPending, InterruptPending, ConfigReloadPending), which
- * background processes set as autovacuum.c does.
+ * Variables for signal handlers (QueryCancelPending, InterruptPending,
+ * ConfigReloadPending) are not listed: background processes set them as
+ * autovacuum.c does.
  *
  * A process calls this for itself, and needs no lock except where a function
  * says so.
@@ -47,12 +46,6 @@
 #include "base/borrowed.h"
 #include "base/compat.h"
 
-/*
- * The balance while a sleep is due: more cost units than any process uses
- * between two delay points
- */
-#define DUE_BALANCE				(1 << 24)
-
 
 /* ----------------------------------------------------------------
  *		The process array
@@ -60,12 +53,9 @@
  */
 
 /*
- * Set status flags of this process.
- *
- * Shared memory has two copies of the flags.  A process that computes a
- * snapshot or a horizon reads the copy in ProcGlobal under ProcArrayLock, so
- * change both with that lock held exclusively.  On 15 to 19 vacuum_rel() does
- * so with the same two assignments.
+ * Set status flags of this process, as vacuum_rel() does on 15 to 19.  A
+ * process that computes a snapshot or a horizon reads the copy in ProcGlobal
+ * under ProcArrayLock, so change both copies with that lock held exclusively.
  *
  * Core: commands/vacuum.c, vacuum_rel.
  */
@@ -88,9 +78,8 @@ set_status(uint8 flags)
  *		WaitForOlderSnapshots()			CREATE INDEX CONCURRENTLY does not wait
  *										for its snapshots
  *
- * All of that is right for a scheduler worker, which does nothing that an
- * autovacuum worker does not do.  No place concludes from the flag that the
- * process has an entry in autovacuum's shared memory.
+ * All of that is right for a scheduler worker.  No place concludes from the
+ * flag that the process has an entry in autovacuum's shared memory.
  *
  * Core sets the flag before it adds a process to the array.  The end of a
  * transaction does not clear it, because it is not in PROC_VACUUM_STATE_MASK.
@@ -121,10 +110,10 @@ pv_show_in_vacuum(void)
 /*
  * Keep waiters from canceling this process, although it looks like an
  * autovacuum worker, until the transaction ends.  Core sets this flag together
- * with PROC_IN_VACUUM.  A scheduler worker learns only when it has locked the
- * table whether its vacuum is to prevent wraparound.  It may set the flag
- * later, because no horizon depends on it: on 15 to 19 only ProcSleep() reads
- * it, in the waiting process, after deadlock_timeout.
+ * with PROC_IN_VACUUM.  A scheduler worker, which learns it only with the
+ * table locked, may set it later, because no horizon depends on it: on 15 to
+ * 19 only ProcSleep() reads it, in the waiting process, after
+ * deadlock_timeout.
  *
  * Core: commands/vacuum.c, vacuum_rel; storage/lmgr/proc.c, ProcSleep.
  */
@@ -148,21 +137,17 @@ pv_process_identity(PvIdentity *identity)
  * this process do not depend on it.
  *
  * A process that vacuums for a caller is connected as the bootstrap superuser,
- * so only a superuser could stop it.  A parallel worker is connected as the
- * user that its leader has authenticated, which for an autovacuum worker and
- * for a process without a user is the bootstrap superuser too.  Then the owner
- * of a database could not drop it with FORCE because of such a worker, where
- * its leader would not have been in the way, and the caller of a run could not
- * signal the run's workers.
+ * and so are its parallel workers, and those of an autovacuum worker.  Only a
+ * superuser could stop them: the caller of a run could not signal its workers,
+ * and the owner of a database could not drop it with FORCE because of one.
  *
  * It is right to store the role on 15 to 19.  Core does so once, without a
- * lock, when the process has its user: the role is an aligned word.  Its
- * readers take no lock either: pg_signal_backend() and
- * TerminateOtherDBBackends(), which compare it with their user, and
- * CountUserBackends(), which leaves background workers out.  Core keeps no
- * copy, and the next process that gets this PGPROC sets it anew.  st_userid
- * has the protocol that backend_status.h describes.  Core stores it in
- * pgstat_bestart() (15 to 17) or pgstat_bestart_final() (18, 19), and only
+ * lock: the role is an aligned word.  Its readers take no lock either:
+ * pg_signal_backend() and TerminateOtherDBBackends(), which compare it with
+ * their user, and CountUserBackends(), which leaves background workers out.
+ * Core keeps no copy, and the next process that gets this PGPROC sets it anew.
+ * st_userid has the protocol that backend_status.h describes.  Core stores it
+ * in pgstat_bestart() (15 to 17) or pgstat_bestart_final() (18, 19), and only
  * reads it after that.
  *
  * Core: utils/init/miscinit.c, InitializeSessionUserId;
@@ -184,11 +169,10 @@ pv_process_show_identity(const PvIdentity *identity)
  * included; at least 1.
  *
  * Such a worker has a snapshot; a process that has ended does not.  The
- * scheduler's processes have PROC_IS_AUTOVACUUM as well, but are background
- * workers, and their PGPROC belongs to another free list.  On 15 to 18 that is
- * fixed when the server starts.  The fields of other processes are read
- * without a lock, so the result may be wrong by one for a moment, which does
- * no harm to a share of a cost limit.
+ * scheduler's processes have PROC_IS_AUTOVACUUM as well, but their PGPROC
+ * belongs to the free list of background workers, which on 15 to 18 is fixed
+ * when the server starts.  No lock is taken, so the result may be wrong by one
+ * for a moment, which does no harm to a share of a cost limit.
  */
 int
 pv_count_autovacuum_workers(void)
@@ -211,9 +195,8 @@ pv_count_autovacuum_workers(void)
  * Does the process, or a member of the lock group that it leads, wait for
  * another process to release its pin on a buffer?
  *
- * The fields of other processes are read without a lock, as pg_stat_activity
- * does on 15 to 19.  The answer may be a moment old, so a caller that depends
- * on it asks twice.
+ * This takes no lock, as pg_stat_activity does not on 15 to 19.  The answer
+ * may be a moment old, so a caller that depends on it asks twice.
  */
 bool
 pv_group_waits_for_pin(const PGPROC *leader)
@@ -334,7 +317,7 @@ void
 pv_set_core_sleep(int64 units, int64 usecs)
 {
 	pv_vacuum_cost_limit =
-		Min(Max(units, 1), DUE_BALANCE / PV_MAX_SLEEP_FACTOR);
+		Min(Max(units, 1), PV_DUE_BALANCE / PV_MAX_SLEEP_FACTOR);
 	pv_vacuum_cost_delay = usecs / 1000.0;
 }
 
@@ -346,22 +329,5 @@ void
 pv_make_sleep_due(void)
 {
 	Assert(VacuumSharedCostBalance == NULL);
-	VacuumCostBalance = DUE_BALANCE;
-}
-
-/* Is core still to sleep?  It sets the balance to 0 when it has slept. */
-bool
-pv_sleep_is_due(void)
-{
-	return VacuumCostBalance >= DUE_BALANCE;
-}
-
-/*
- * Return the part of the balance that stands for the sleep, not for units
- * used.
- */
-int64
-pv_balance_of_sleep(void)
-{
-	return pv_sleep_is_due() ? DUE_BALANCE : 0;
+	VacuumCostBalance = PV_DUE_BALANCE;
 }

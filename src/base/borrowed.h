@@ -43,9 +43,13 @@ extern void pv_set_portal_context(MemoryContext context);
  */
 #define PV_MAX_SLEEP_FACTOR		4
 
+/*
+ * The balance while a sleep is due: more cost units than any process uses
+ * between two delay points
+ */
+#define PV_DUE_BALANCE			(1 << 24)
+
 extern void pv_set_core_sleep(int64 units, int64 usecs);
 extern void pv_make_sleep_due(void);
-extern bool pv_sleep_is_due(void);
-extern int64 pv_balance_of_sleep(void);
 
 #endif							/* PV_BORROWED_H */

@@ -46,6 +46,7 @@ pv_usecs_since(int64 begin)
 	return pv_usecs_of_machine() - begin;
 }
 
+/* Return what the clock shows. */
 static inline TimestampTz
 pv_now(void)
 {

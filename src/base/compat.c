@@ -51,27 +51,6 @@ pv_built_for_other(void)
  * ----------------------------------------------------------------
  */
 
-/* Get the cutoffs from core, on any server but a standby. */
-static bool
-core_cutoffs(Relation rel, const VacuumParams *params, PvCutoffs *cutoffs)
-{
-#if PG_VERSION_NUM >= 160000
-	return vacuum_get_cutoffs(rel, params, cutoffs);
-#else
-	cutoffs->relfrozenxid = rel->rd_rel->relfrozenxid;
-	cutoffs->relminmxid = rel->rd_rel->relminmxid;
-
-	return vacuum_set_xid_limits(rel,
-								 params->freeze_min_age,
-								 params->freeze_table_age,
-								 params->multixact_freeze_min_age,
-								 params->multixact_freeze_table_age,
-								 &cutoffs->OldestXmin, &cutoffs->OldestMxact,
-								 &cutoffs->FreezeLimit,
-								 &cutoffs->MultiXactCutoff);
-#endif
-}
-
 /*
  * Is the vacuum aggressive by the age of relfrozenxid?
  *
@@ -103,8 +82,23 @@ is_aggressive_by_age(const VacuumParams *params, TransactionId relfrozenxid)
 bool
 pv_get_cutoffs(Relation rel, const VacuumParams *params, PvCutoffs *cutoffs)
 {
-	bool		aggressive = core_cutoffs(rel, params, cutoffs);
+	bool		aggressive;
 
+#if PG_VERSION_NUM >= 160000
+	aggressive = vacuum_get_cutoffs(rel, params, cutoffs);
+#else
+	cutoffs->relfrozenxid = rel->rd_rel->relfrozenxid;
+	cutoffs->relminmxid = rel->rd_rel->relminmxid;
+	aggressive = vacuum_set_xid_limits(rel,
+									   params->freeze_min_age,
+									   params->freeze_table_age,
+									   params->multixact_freeze_min_age,
+									   params->multixact_freeze_table_age,
+									   &cutoffs->OldestXmin,
+									   &cutoffs->OldestMxact,
+									   &cutoffs->FreezeLimit,
+									   &cutoffs->MultiXactCutoff);
+#endif
 	if (RecoveryInProgress())
 	{
 		cutoffs->MultiXactCutoff = cutoffs->relminmxid;
@@ -136,13 +130,13 @@ pv_apply_cost_settings(void)
 
 /*
  * Compute this autovacuum worker's cost limits from the settings and core's
- * balancing, and apply them.  This takes no lock, except that from PG 16 on
- * core takes a shared one to log at DEBUG2.
+ * balancing, and apply them.  Return the delay.  This takes no lock, except
+ * that from PG 16 on core takes a shared one to log at DEBUG2.
  *
  * On 15 core knows the settings as they were when the worker began the table.
  */
-void
-pv_autovacuum_cost_settings(double *delay, int *limit)
+double
+pv_autovacuum_cost_delay(void)
 {
 #if PG_VERSION_NUM >= 160000
 	bool		active = VacuumCostActive;
@@ -152,8 +146,7 @@ pv_autovacuum_cost_settings(double *delay, int *limit)
 #else
 	AutoVacuumUpdateDelay();
 #endif
-	*delay = pv_vacuum_cost_delay;
-	*limit = pv_vacuum_cost_limit;
+	return pv_vacuum_cost_delay;
 }
 
 /* Return the limit alone, which changes with the number of workers. */
@@ -213,8 +206,8 @@ pv_choose_eager_failure_rate(VacuumParams *params, Relation rel)
 
 /*
  * Return the number of index scans of the last vacuum that this process has
- * shown in pg_stat_progress_vacuum.  Core leaves it there when the vacuum has
- * ended.  It is 0 if track_activities is off.
+ * shown in pg_stat_progress_vacuum, where core leaves it.  It is 0 if
+ * track_activities is off.
  */
 int
 pv_index_scans_shown(void)
@@ -255,10 +248,7 @@ pv_own_log_min_duration(const AutoVacOpts *own, bool analyze)
 #endif
 }
 
-/*
- * Return the limit of the threshold of dead rows, which PG 18 added; -1 for no
- * limit.
- */
+/* Return the limit of the threshold of dead rows (PG 18); -1 for none. */
 int
 pv_vacuum_max_threshold(const AutoVacOpts *options)
 {
@@ -321,7 +311,7 @@ pv_fetch_counts(bool shared, Oid relid, PvCounts *counts)
 	return true;
 }
 
-/* PG 18 added the start time, and PG 19 passes the relation. */
+/* Report to the statistics; PG 18 has the start time, PG 19 the relation. */
 void
 pv_report_vacuum(Relation rel, PgStat_Counter live, PgStat_Counter dead,
 				 TimestampTz starttime)
@@ -337,7 +327,7 @@ pv_report_vacuum(Relation rel, PgStat_Counter live, PgStat_Counter dead,
 #endif
 }
 
-/* PG 19 shows who has started a vacuum, and its mode. */
+/* Show who has started the vacuum, on PG 19. */
 void
 pv_progress_started_by(bool automatic, bool is_wraparound)
 {
@@ -352,6 +342,7 @@ pv_progress_started_by(bool automatic, bool is_wraparound)
 #endif
 }
 
+/* Show the mode of the vacuum, which PG 19 has. */
 void
 pv_progress_mode(bool aggressive, bool failsafe)
 {
@@ -364,10 +355,9 @@ pv_progress_mode(bool aggressive, bool failsafe)
 }
 
 /*
- * Show the progress of the store of dead TIDs.  From PG 17 on the view has
- * bytes and numbers of item identifiers.  Before, it has numbers of dead
- * tuples only.  Then the maximum is what the limit would hold if all were
- * stored as compactly as those that are there.
+ * Show the progress of the store of dead TIDs.  Before PG 17 the view has
+ * numbers of dead tuples only.  Then the maximum is what the limit would hold
+ * if all were stored as compactly as those that are there.
  */
 void
 pv_progress_store(Size bytes, int64 items, Size limit)

@@ -85,10 +85,7 @@ extern const char *pv_built_for_other(void);
 /* Core freezes all that it can on a page where it has to freeze something */
 #define PV_FREEZES_WHOLE_PAGES	(PG_VERSION_NUM >= 160000)
 
-/*
- * The record that marks a page all-frozen in the visibility map has no
- * conflict horizon, because the record that froze the page had it
- */
+/* The record that marks a page all-frozen in the map has no conflict horizon */
 #define PV_FREEZING_COVERS_MAP	(PG_VERSION_NUM >= 160000)
 
 /* Rings of buffers can have any size */
@@ -97,12 +94,10 @@ extern const char *pv_built_for_other(void);
 /* The report of a vacuum has what was frozen */
 #define PV_REPORTS_FROZEN		(PG_VERSION_NUM >= 160000)
 
-/* Core's pruning freezes as well, in the same record */
+/* Core's pruning freezes as well, in the same record ... */
 #define PV_PRUNING_FREEZES		(PG_VERSION_NUM >= 170000)
 
-/*
- * ... and without indexes dead line pointers become unused in that record, too
- */
+/* ... and without indexes makes dead line pointers unused in it */
 #define PV_PRUNES_TO_UNUSED		(PG_VERSION_NUM >= 170000)
 
 /* Core's store of dead TIDs is a TidStore */
@@ -120,31 +115,18 @@ extern const char *pv_built_for_other(void);
 /* The report of a vacuum has what was set in the visibility map */
 #define PV_REPORTS_MAP			(PG_VERSION_NUM >= 180000)
 
-/*
- * A normal vacuum reads some all-visible pages, until too large a share of a
- * region's pages could not be frozen
- */
+/* A normal vacuum reads some all-visible pages, as long as many get frozen */
 #define PV_SCANS_EAGERLY		(PG_VERSION_NUM >= 180000)
 
-/*
- * In PG 16 core freezes a page if pruning has logged an image of it for any
- * reason, to check the record by included
- */
+/* Core also freezes a page if the image that was logged is for a check only */
 #define PV_FREEZES_FOR_CHECKED_IMAGE \
 	(PV_FREEZES_WHOLE_PAGES && !PV_PRUNING_FREEZES && \
 	 wal_consistency_checking[RM_HEAP2_ID])
 
-/*
- * The record that prunes and freezes a page also sets its bits in the
- * visibility map, and so does the record that makes its dead line pointers
- * unused
- */
+/* The records of both heap passes also set a page's bits in the map */
 #define PV_PRUNING_SETS_MAP		(PG_VERSION_NUM >= 190000)
 
-/*
- * A page is all-visible if no snapshot may consider its newest inserter as
- * running at this moment, even if that one is newer than OldestXmin
- */
+/* A page is all-visible by the horizon of the moment, and not by OldestXmin */
 #define PV_MAP_BY_HORIZON		(PG_VERSION_NUM >= 190000)
 
 /* A tuple whose insertion is in progress is a reason to look at the page again */
@@ -159,7 +141,7 @@ extern const char *pv_built_for_other(void);
 /* The default size of core's ring, in kilobytes */
 #define PV_DEFAULT_RING_KB		(PG_VERSION_NUM >= 170000 ? 2048 : 256)
 
-/* The release whose headers this was compiled with, as a number */
+/* The release whose headers this was compiled with */
 #define PV_BUILT_FOR			PG_VERSION_NUM
 
 /* The word for reading a page in the report of a vacuum */
@@ -167,14 +149,39 @@ extern const char *pv_built_for_other(void);
 
 
 /* ----------------------------------------------------------------
- *		Types
+ *		Renamed, or with other arguments, by the version that brought it
  * ----------------------------------------------------------------
  */
 
+/*
+ * PG 16 added struct VacuumCutoffs, renamed what names the file of a relation,
+ * and separated the cost limits in effect from the settings.  It passes the
+ * heap relation, and renamed the list of backends, whose numbers begin at 1.
+ * It has a flag for the failsafe, notes why a slot was invalidated, and has one
+ * function for the owners of all kinds of objects.  It removed the setting
+ * vacuum_defer_cleanup_age.
+ */
 #if PG_VERSION_NUM >= 160000
 typedef struct VacuumCutoffs PvCutoffs;
+typedef RelFileLocator PvLocator;
+#define pv_locator(rel)				((rel)->rd_locator)
+#define pv_locator_equals(a, b)		RelFileLocatorEquals(a, b)
+#define pv_vacuum_cost_delay		vacuum_cost_delay
+#define pv_vacuum_cost_limit		vacuum_cost_limit
+#define pv_failsafe_check(cutoffs)	vacuum_xid_failsafe_check(cutoffs)
+#define pv_btree_page_is_recyclable(heaprel, page) \
+	BTPageIsRecyclable(page, heaprel)
+#define pv_backend_status(number) \
+	(&pgstat_get_local_beentry_by_index(number)->backendStatus)
+#define pv_set_failsafe(active)		(VacuumFailsafeActive = (active))
+#define pv_slot_is_invalid(slot) \
+	((slot)->data.invalidated != RS_INVAL_NONE)
+#define pv_defer_cleanup_age()		0
+#define pv_owns_relation(relid, role) \
+	object_ownercheck(RelationRelationId, relid, role)
+#define pv_owns_database(database, role) \
+	object_ownercheck(DatabaseRelationId, database, role)
 #else
-/* PG 16 added struct VacuumCutoffs; this has the same members. */
 typedef struct PvCutoffs
 {
 	TransactionId relfrozenxid;
@@ -184,24 +191,131 @@ typedef struct PvCutoffs
 	TransactionId FreezeLimit;
 	MultiXactId MultiXactCutoff;
 } PvCutoffs;
-#endif
-
-/* PG 16 renamed what names the file of a relation. */
-#if PG_VERSION_NUM >= 160000
-typedef RelFileLocator PvLocator;
-#define pv_locator(rel)				((rel)->rd_locator)
-#define pv_locator_equals(a, b)		RelFileLocatorEquals(a, b)
-#else
 typedef RelFileNode PvLocator;
 #define pv_locator(rel)				((rel)->rd_node)
 #define pv_locator_equals(a, b)		RelFileNodeEquals(a, b)
+#define pv_vacuum_cost_delay		VacuumCostDelay
+#define pv_vacuum_cost_limit		VacuumCostLimit
+#define pv_failsafe_check(cutoffs) \
+	vacuum_xid_failsafe_check((cutoffs)->relfrozenxid, (cutoffs)->relminmxid)
+#define pv_btree_page_is_recyclable(heaprel, page)	BTPageIsRecyclable(page)
+#define pv_backend_status(number) \
+	(&pgstat_fetch_stat_local_beentry(number)->backendStatus)
+#define pv_set_failsafe(active)		((void) 0)
+#define pv_slot_is_invalid(slot) \
+	((slot)->data.invalidated_at != InvalidXLogRecPtr && \
+	 (slot)->data.restart_lsn == InvalidXLogRecPtr)
+#define pv_defer_cleanup_age()		vacuum_defer_cleanup_age
+#define pv_owns_relation(relid, role)	pg_class_ownercheck(relid, role)
+#define pv_owns_database(database, role) \
+	pg_database_ownercheck(database, role)
 #endif
 
-/* PG 18 lets a read stream submit several reads at once. */
-#if PG_VERSION_NUM >= 180000
-#define PV_READ_STREAM_BATCHES	READ_STREAM_USE_BATCHING
+/*
+ * PG 17 counts the time of shared blocks apart from that of local ones.  It has
+ * slots on a standby that follow those of the primary, and notes when a slot
+ * became inactive.  Extensions can name their wait events.  It removed
+ * old_snapshot_threshold, which forbids truncation.  It runs functions of users
+ * with a safe search_path, and has a privilege and a predefined role for
+ * vacuuming.
+ */
+#if PG_VERSION_NUM >= 170000
+#define pv_block_read_time(usage)		((usage)->shared_blk_read_time)
+#define pv_block_write_time(usage)		((usage)->shared_blk_write_time)
+#define pv_slot_is_synced(slot)			((slot)->data.synced)
+#define pv_slot_inactive_since(slot)	((slot)->inactive_since)
+#define pv_named_wait_event(name)		WaitEventExtensionNew(name)
+#define pv_truncation_forbidden()		false
+#define pv_restrict_search_path()		RestrictSearchPath()
+#define pv_may_maintain(relid, role) \
+	(pg_class_aclcheck(relid, role, ACL_MAINTAIN) == ACLCHECK_OK)
+#define pv_may_maintain_all(role)	has_privs_of_role(role, ROLE_PG_MAINTAIN)
 #else
-#define PV_READ_STREAM_BATCHES	0
+#define pv_block_read_time(usage)		((usage)->blk_read_time)
+#define pv_block_write_time(usage)		((usage)->blk_write_time)
+#define pv_slot_is_synced(slot)			false
+#define pv_slot_inactive_since(slot)	0
+#define pv_named_wait_event(name)		((void) (name), PG_WAIT_EXTENSION)
+#define pv_truncation_forbidden()		(old_snapshot_threshold >= 0)
+#define pv_restrict_search_path()		((void) 0)
+#define pv_may_maintain(relid, role)	pv_owns_relation(relid, role)
+#define pv_may_maintain_all(role)		superuser_arg(role)
+#endif
+
+/*
+ * PG 18 lets a read stream submit several reads at once, and added is_analyze.
+ * It counts how often the WAL buffers were full; -1 is not known.  A share of
+ * failures ends eager scanning of a region.  It shows how long a vacuum has
+ * slept, if track_cost_delay_timing is on.  It has a predefined role for
+ * canceling autovacuum workers, named here as in messages.  Core:
+ * storage/ipc/signalfuncs.c, pg_signal_backend.
+ */
+#if PG_VERSION_NUM >= 180000
+#define PV_READ_STREAM_BATCHES			READ_STREAM_USE_BATCHING
+#define pv_delay_point()				vacuum_delay_point(false)
+#define pv_wal_buffers_full(usage)		((usage)->wal_buffers_full)
+#define pv_eager_failure_rate(params) \
+	((params)->max_eager_freeze_failure_rate)
+#define PV_TRACK_DELAYS					(&track_cost_delay_timing)
+#define pv_tracks_delays()				track_cost_delay_timing
+#define pv_delay_ms() \
+	(MyBEEntry->st_progress_param[PROGRESS_VACUUM_DELAY_TIME] / 1000000.0)
+#define pv_may_signal_autovacuum() \
+	has_privs_of_role(GetUserId(), ROLE_PG_SIGNAL_AUTOVACUUM_WORKER)
+#define PV_MAY_SIGNAL_AUTOVACUUM \
+	"roles with privileges of pg_signal_autovacuum_worker"
+#else
+#define PV_READ_STREAM_BATCHES			0
+#define pv_delay_point()				vacuum_delay_point()
+#define pv_wal_buffers_full(usage)		INT64CONST(-1)
+#define pv_eager_failure_rate(params)	0.0
+#define PV_TRACK_DELAYS					NULL
+#define pv_tracks_delays()				false
+#define pv_delay_ms()					0.0
+#define pv_may_signal_autovacuum()		superuser()
+#define PV_MAY_SIGNAL_AUTOVACUUM		"superusers"
+#endif
+
+/*
+ * PG 19 made the parameters of a table access method's vacuum const, and
+ * CLUSTER a kind of REPACK.  It passes the sender of a signal, and has a type
+ * for its handlers.  What belongs to the type of a setting is in a union.  It
+ * counts the bytes of full page images; -1 is not known.  It has replication
+ * slots of its own for REPACK, and keeps the number of the process that uses a
+ * slot.  VACUUM and ANALYZE have a duration each for the log.  There is a
+ * storage parameter for the workers of an autovacuum; -1 is not set.  In those
+ * of a TOAST table the member has no meaning.
+ */
+#if PG_VERSION_NUM >= 190000
+typedef const VacuumParams PvSlotParams;
+#define PV_T_CLUSTER_STMT				T_RepackStmt
+#define PV_SIGNAL_ARGS_PASSED			postgres_signal_arg, pg_siginfo
+#define PV_SIG_IGN						PG_SIG_IGN
+#define PV_SETTING_BOOL(setting)		(&(setting)->_bool)
+#define PV_SETTING_INT(setting)			(&(setting)->_int)
+#define PV_SETTING_REAL(setting)		(&(setting)->_real)
+#define pv_wal_fpi_bytes(usage)			((int64) (usage)->wal_fpi_bytes)
+#define pv_num_slots() \
+	(max_replication_slots + max_repack_replication_slots)
+#define pv_slot_pid(slot) \
+	((slot)->active_proc == INVALID_PROC_NUMBER ? 0 : \
+	 GetPGProcByNumber((slot)->active_proc)->pid)
+#define pv_log_min_duration(params)		((params)->log_vacuum_min_duration)
+#define pv_autovacuum_parallel_workers(options) \
+	((options)->autovacuum_parallel_workers)
+#else
+typedef VacuumParams PvSlotParams;
+#define PV_T_CLUSTER_STMT				T_ClusterStmt
+#define PV_SIGNAL_ARGS_PASSED			postgres_signal_arg
+#define PV_SIG_IGN						SIG_IGN
+#define PV_SETTING_BOOL(setting)		((struct config_bool *) (setting))
+#define PV_SETTING_INT(setting)			((struct config_int *) (setting))
+#define PV_SETTING_REAL(setting)		((struct config_real *) (setting))
+#define pv_wal_fpi_bytes(usage)			INT64CONST(-1)
+#define pv_num_slots()					max_replication_slots
+#define pv_slot_pid(slot)				((slot)->active_pid)
+#define pv_log_min_duration(params)		((params)->log_min_duration)
+#define pv_autovacuum_parallel_workers(options) (-1)
 #endif
 
 /* PG 17 and 19 renamed the wait for the pins of others. */
@@ -213,157 +327,8 @@ typedef RelFileNode PvLocator;
 #define PV_WAIT_BUFFER_PIN_EVENT	PG_WAIT_BUFFER_PIN
 #endif
 
-/* What the vacuum function of a table access method gets; PG 19 made it const. */
-#if PG_VERSION_NUM >= 190000
-typedef const VacuumParams PvSlotParams;
-#else
-typedef VacuumParams PvSlotParams;
-#endif
-
-/* PG 19 passes the sender of a signal, and has a type for its handlers. */
-#if PG_VERSION_NUM >= 190000
-#define PV_SIGNAL_ARGS_PASSED	postgres_signal_arg, pg_siginfo
-#define PV_SIG_IGN				PG_SIG_IGN
-#else
-#define PV_SIGNAL_ARGS_PASSED	postgres_signal_arg
-#define PV_SIG_IGN				SIG_IGN
-#endif
-
-/* PG 19 put what belongs to the type of a setting into a union. */
-#if PG_VERSION_NUM >= 190000
-#define PV_SETTING_BOOL(setting)	(&(setting)->_bool)
-#define PV_SETTING_INT(setting)		(&(setting)->_int)
-#define PV_SETTING_REAL(setting)	(&(setting)->_real)
-#else
-#define PV_SETTING_BOOL(setting)	((struct config_bool *) (setting))
-#define PV_SETTING_INT(setting)		((struct config_int *) (setting))
-#define PV_SETTING_REAL(setting)	((struct config_real *) (setting))
-#endif
-
-/* PG 19 made CLUSTER a kind of REPACK. */
-#if PG_VERSION_NUM >= 190000
-#define PV_T_CLUSTER_STMT		T_RepackStmt
-#else
-#define PV_T_CLUSTER_STMT		T_ClusterStmt
-#endif
-
-/* PG 16 separated the values that are in effect from the settings. */
-#if PG_VERSION_NUM >= 160000
-#define pv_vacuum_cost_delay	vacuum_cost_delay
-#define pv_vacuum_cost_limit	vacuum_cost_limit
-#else
-#define pv_vacuum_cost_delay	VacuumCostDelay
-#define pv_vacuum_cost_limit	VacuumCostLimit
-#endif
-
-
-/* ----------------------------------------------------------------
- *		Renamed, or with other arguments
- * ----------------------------------------------------------------
- */
-
 extern bool pv_get_cutoffs(Relation rel, const VacuumParams *params,
 						   PvCutoffs *cutoffs);
-
-/* PG 18 added is_analyze. */
-#if PG_VERSION_NUM >= 180000
-#define pv_delay_point()		vacuum_delay_point(false)
-#else
-#define pv_delay_point()		vacuum_delay_point()
-#endif
-
-/*
- * PG 16 passes struct VacuumCutoffs and the heap relation, and renamed the
- * list of backends, whose numbers begin at 1.  It has a flag of its own for the
- * failsafe, and notes why a slot was invalidated, so that it holds back nothing.
- * It removed the setting vacuum_defer_cleanup_age, by which rows are kept for
- * longer.
- */
-#if PG_VERSION_NUM >= 160000
-#define pv_failsafe_check(cutoffs)		vacuum_xid_failsafe_check(cutoffs)
-#define pv_btree_page_is_recyclable(heaprel, page) \
-	BTPageIsRecyclable(page, heaprel)
-#define pv_backend_status(number) \
-	(&pgstat_get_local_beentry_by_index(number)->backendStatus)
-#define pv_set_failsafe(active)			(VacuumFailsafeActive = (active))
-#define pv_slot_is_invalid(slot) \
-	((slot)->data.invalidated != RS_INVAL_NONE)
-#define pv_defer_cleanup_age()			0
-#else
-#define pv_failsafe_check(cutoffs) \
-	vacuum_xid_failsafe_check((cutoffs)->relfrozenxid, (cutoffs)->relminmxid)
-#define pv_btree_page_is_recyclable(heaprel, page)	BTPageIsRecyclable(page)
-#define pv_backend_status(number) \
-	(&pgstat_fetch_stat_local_beentry(number)->backendStatus)
-#define pv_set_failsafe(active)			((void) 0)
-#define pv_slot_is_invalid(slot) \
-	((slot)->data.invalidated_at != InvalidXLogRecPtr && \
-	 (slot)->data.restart_lsn == InvalidXLogRecPtr)
-#define pv_defer_cleanup_age()			vacuum_defer_cleanup_age
-#endif
-
-/*
- * PG 17 counts the time of shared blocks apart from that of local ones.  It has
- * slots on a standby that follow those of the primary, and notes when a slot
- * became inactive.  It lets extensions name their wait events.  It removed
- * old_snapshot_threshold, which forbids truncation.  It runs functions of users
- * with a safe search_path.
- */
-#if PG_VERSION_NUM >= 170000
-#define pv_block_read_time(usage)		((usage)->shared_blk_read_time)
-#define pv_block_write_time(usage)		((usage)->shared_blk_write_time)
-#define pv_slot_is_synced(slot)			((slot)->data.synced)
-#define pv_slot_inactive_since(slot)	((slot)->inactive_since)
-#define pv_named_wait_event(name)		WaitEventExtensionNew(name)
-#define pv_truncation_forbidden()		false
-#define pv_restrict_search_path()		RestrictSearchPath()
-#else
-#define pv_block_read_time(usage)		((usage)->blk_read_time)
-#define pv_block_write_time(usage)		((usage)->blk_write_time)
-#define pv_slot_is_synced(slot)			false
-#define pv_slot_inactive_since(slot)	0
-#define pv_named_wait_event(name)		((void) (name), PG_WAIT_EXTENSION)
-#define pv_truncation_forbidden()		(old_snapshot_threshold >= 0)
-#define pv_restrict_search_path()		((void) 0)
-#endif
-
-/*
- * PG 18 counts how often the WAL buffers were full; -1 is not known.  A share
- * of failures ends eager scanning of a region.
- */
-#if PG_VERSION_NUM >= 180000
-#define pv_wal_buffers_full(usage)		((usage)->wal_buffers_full)
-#define pv_eager_failure_rate(params) \
-	((params)->max_eager_freeze_failure_rate)
-#else
-#define pv_wal_buffers_full(usage)		INT64CONST(-1)
-#define pv_eager_failure_rate(params)	0.0
-#endif
-
-/*
- * PG 19 counts the bytes of full page images; -1 is not known.  It has
- * replication slots of its own for REPACK, and keeps the number of the process
- * that uses a slot.  It has a duration for the log of VACUUM and another one for
- * ANALYZE.  It has a storage parameter for the workers of an autovacuum; -1 is
- * not set.  In those of a TOAST table the member has no meaning.
- */
-#if PG_VERSION_NUM >= 190000
-#define pv_wal_fpi_bytes(usage)			((int64) (usage)->wal_fpi_bytes)
-#define pv_num_slots() \
-	(max_replication_slots + max_repack_replication_slots)
-#define pv_slot_pid(slot) \
-	((slot)->active_proc == INVALID_PROC_NUMBER ? 0 : \
-	 GetPGProcByNumber((slot)->active_proc)->pid)
-#define pv_log_min_duration(params)		((params)->log_vacuum_min_duration)
-#define pv_autovacuum_parallel_workers(options) \
-	((options)->autovacuum_parallel_workers)
-#else
-#define pv_wal_fpi_bytes(usage)			INT64CONST(-1)
-#define pv_num_slots()					max_replication_slots
-#define pv_slot_pid(slot)				((slot)->active_pid)
-#define pv_log_min_duration(params)		((params)->log_min_duration)
-#define pv_autovacuum_parallel_workers(options) (-1)
-#endif
 
 /* PG 17 replaced IsAutoVacuumWorkerProcess(). */
 #define pv_is_autovacuum_worker()		(MyBackendType == B_AUTOVAC_WORKER)
@@ -382,11 +347,9 @@ pv_ivinfo_init(IndexVacuumInfo *info, Relation index, Relation heaprel,
 #if PG_VERSION_NUM >= 160000
 	info->heaprel = heaprel;
 #endif
-	info->analyze_only = false;
 #if PG_VERSION_NUM >= 190000 && CATALOG_VERSION_NO >= 202610061
 	info->is_autovacuum = automatic;
 #endif
-	info->report_progress = false;
 	info->estimated_count = estimated_count;
 	info->message_level = DEBUG2;
 	info->num_heap_tuples = num_heap_tuples;
@@ -458,25 +421,13 @@ extern struct config_generic *pv_find_setting(const char *name);
  */
 
 extern void pv_apply_cost_settings(void);
-extern void pv_autovacuum_cost_settings(double *delay, int *limit);
+extern double pv_autovacuum_cost_delay(void);
 extern int	pv_autovacuum_cost_limit(void);
 
 /*
- * PG 18 shows how long a vacuum has slept, if track_cost_delay_timing is on.
- * A parallel worker reports that to its leader now and then, and the rest when
- * it ends.
+ * Report the rest of how long a parallel worker has slept, when it ends.  It
+ * has reported the other part to its leader now and then.
  */
-#if PG_VERSION_NUM >= 180000
-#define PV_TRACK_DELAYS			(&track_cost_delay_timing)
-#define pv_tracks_delays()		track_cost_delay_timing
-#define pv_delay_ms() \
-	(MyBEEntry->st_progress_param[PROGRESS_VACUUM_DELAY_TIME] / 1000000.0)
-#else
-#define PV_TRACK_DELAYS			NULL
-#define pv_tracks_delays()		false
-#define pv_delay_ms()			0.0
-#endif
-
 static inline void
 pv_report_rest_of_delays(void)
 {
@@ -555,46 +506,5 @@ pv_unfrozen_share(Form_pg_class form)
 #endif
 	return 1;
 }
-
-/* ----------------------------------------------------------------
- *		Rights
- * ----------------------------------------------------------------
- */
-
-/* PG 16 has one function for the owners of all kinds of objects. */
-#if PG_VERSION_NUM >= 160000
-#define pv_owns_relation(relid, role) \
-	object_ownercheck(RelationRelationId, relid, role)
-#define pv_owns_database(database, role) \
-	object_ownercheck(DatabaseRelationId, database, role)
-#else
-#define pv_owns_relation(relid, role)	pg_class_ownercheck(relid, role)
-#define pv_owns_database(database, role) \
-	pg_database_ownercheck(database, role)
-#endif
-
-/* PG 17 has a privilege and a predefined role for vacuuming. */
-#if PG_VERSION_NUM >= 170000
-#define pv_may_maintain(relid, role) \
-	(pg_class_aclcheck(relid, role, ACL_MAINTAIN) == ACLCHECK_OK)
-#define pv_may_maintain_all(role)	has_privs_of_role(role, ROLE_PG_MAINTAIN)
-#else
-#define pv_may_maintain(relid, role)	pv_owns_relation(relid, role)
-#define pv_may_maintain_all(role)	superuser_arg(role)
-#endif
-
-/*
- * PG 18 has a predefined role for canceling autovacuum workers, named here as
- * in messages.  Core: storage/ipc/signalfuncs.c, pg_signal_backend.
- */
-#if PG_VERSION_NUM >= 180000
-#define pv_may_signal_autovacuum() \
-	has_privs_of_role(GetUserId(), ROLE_PG_SIGNAL_AUTOVACUUM_WORKER)
-#define PV_MAY_SIGNAL_AUTOVACUUM \
-	"roles with privileges of pg_signal_autovacuum_worker"
-#else
-#define pv_may_signal_autovacuum()	superuser()
-#define PV_MAY_SIGNAL_AUTOVACUUM "superusers"
-#endif
 
 #endif							/* PV_COMPAT_H */

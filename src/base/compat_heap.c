@@ -23,19 +23,13 @@
  * While no backup is running, each page of WAL says by XLP_BKP_REMOVABLE that
  * images may be removed from archived WAL.
  *
- * What must follow the back branches: the oldest_xmin argument of
- * heap_page_prune() (15.8, 16.4), and the format of the records written here.
- *
  * Portions Copyright (c) 2026, parvacuum developers
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "access/heapam_xlog.h"
-#include "access/transam.h"
 #include "access/xloginsert.h"
-#include "miscadmin.h"
 #include "utils/rel.h"
 
 #include "base/compat_heap.h"
@@ -55,11 +49,8 @@
  * "All-frozen" means all-visible and all-frozen with this record, apart from
  * dead items.  newest_xmin is the newest inserter that was not frozen before;
  * it is InvalidTransactionId if nothing but xmax is frozen.  newest_frozen is
- * the newest inserter that is frozen now.
- *
- * PG 15 freezes what is before FreezeLimit, and logs that.  A page that we
- * freeze as a whole has newer inserters as well; their horizon is the one that
- * core logs when it marks the page all-visible.
+ * the newest inserter that is frozen now.  On 15 core logs FreezeLimit, but a
+ * page that we freeze as a whole has newer inserters as well.
  *
  * Core: access/heap/vacuumlazy.c (15, 16), lazy_scan_prune;
  * access/heap/pruneheap.c (17), heap_page_prune_and_freeze;
@@ -86,11 +77,9 @@ pv_freeze_horizon(const PvCutoffs *cutoffs, bool all_frozen,
 }
 
 /*
- * Have core prune a page, HOT chains included.  From PG 17 on core also
- * freezes what it finds worth freezing, and without indexes leaves nothing
- * dead, in the same record; from PG 19 on it sets the visibility map in it as
- * well.  The caller holds a cleanup lock.  *off_loc is the offset of the tuple
- * at hand, for error messages.
+ * Have core prune a page, HOT chains included, and do what else it does in the
+ * same record.  The caller holds a cleanup lock.  *off_loc is the offset of the
+ * tuple at hand, for error messages.
  */
 void
 pv_core_prune(Relation rel, Buffer buf, Buffer vmbuffer, PvCutoffs *cutoffs,
@@ -101,11 +90,10 @@ pv_core_prune(Relation rel, Buffer buf, Buffer vmbuffer, PvCutoffs *cutoffs,
 	PruneFreezeResult result;
 	TransactionId relfrozenxid = cutoffs->OldestXmin;
 	MultiXactId relminmxid = cutoffs->OldestMxact;
-	int			options = HEAP_PAGE_PRUNE_FREEZE;
+	int			options = HEAP_PAGE_PRUNE_FREEZE |
+		(has_indexes ? 0 : HEAP_PAGE_PRUNE_MARK_UNUSED_NOW);
 
 	memset(done, 0, sizeof(*done));
-	if (!has_indexes)
-		options |= HEAP_PAGE_PRUNE_MARK_UNUSED_NOW;
 #if PG_VERSION_NUM >= 190000
 	{
 		PruneFreezeParams params = {
@@ -151,10 +139,9 @@ pv_core_prune(Relation rel, Buffer buf, Buffer vmbuffer, PvCutoffs *cutoffs,
 
 /*
  * Allow lock_map() to be called in a critical section, where memory cannot be
- * allocated.  bufmgr.c keeps this process's pins in a small array and a hash
- * table.  Locking a buffer moves its pin from the table into the array, and
- * another one into the table, which might have to grow.  Pinning it once more
- * does that here.
+ * allocated.  Locking a buffer may move its pin from a hash table of bufmgr.c
+ * into an array, and another one into the table, which might have to grow.
+ * Pinning it once more does that here.
  */
 static void
 prepare_to_lock_map(const PvMapChange *map)
@@ -178,6 +165,7 @@ lock_map(const PvMapChange *map)
 		LockBuffer(map->vmbuffer, BUFFER_LOCK_EXCLUSIVE);
 }
 
+/* Unlock what lock_map() has locked. */
 static void
 unlock_map(const PvMapChange *map)
 {
@@ -185,10 +173,7 @@ unlock_map(const PvMapChange *map)
 		LockBuffer(map->vmbuffer, BUFFER_LOCK_UNLOCK);
 }
 
-/*
- * Set the bits, and those of the page itself.  The caller is in a critical
- * section.
- */
+/* Set the bits, and those of the page, in a critical section. */
 static void
 apply_map(Relation rel, Buffer buf, const PvMapChange *map)
 {
@@ -206,10 +191,7 @@ apply_map(Relation rel, Buffer buf, const PvMapChange *map)
 #define MAP_TO_LOG(map) \
 	((map)->flags != 0 ? (map)->vmbuffer : InvalidBuffer), (map)->flags,
 
-/*
- * Set a page's bits in the visibility map, where nothing else changes.  The
- * caller holds an exclusive lock on the page.
- */
+/* Set only a page's bits, with an exclusive lock on the page. */
 void
 pv_map_set(Relation rel, Buffer buf, const PvMapChange *map)
 {
@@ -230,16 +212,6 @@ pv_map_set(Relation rel, Buffer buf, const PvMapChange *map)
 	unlock_map(map);
 }
 
-/*
- * The same for a page without line pointers.  If the page was never logged,
- * the record gets an image of it.
- */
-void
-pv_map_set_empty(Relation rel, Buffer buf, const PvMapChange *map)
-{
-	pv_map_set(rel, buf, map);
-}
-
 #else							/* before PG 19 */
 
 /* The map has records of its own, so no other record sets bits there. */
@@ -249,7 +221,7 @@ pv_map_set_empty(Relation rel, Buffer buf, const PvMapChange *map)
 #define apply_map(rel, buf, map)	((void) 0)
 #define MAP_TO_LOG(map)
 
-/* With checksums, the record for the map changes the page's LSN. */
+/* The same; with checksums, the record for the map changes the page's LSN. */
 void
 pv_map_set(Relation rel, Buffer buf, const PvMapChange *map)
 {
@@ -260,8 +232,9 @@ pv_map_set(Relation rel, Buffer buf, const PvMapChange *map)
 }
 
 /*
- * The extension of a table is not WAL-logged.  If the page never was, replay
- * of a record that marks it all-visible would fail.
+ * The same for a page without line pointers.  The extension of a table is not
+ * WAL-logged.  If the page never was, replay of a record that marks it
+ * all-visible would fail.
  */
 void
 pv_map_set_empty(Relation rel, Buffer buf, const PvMapChange *map)
@@ -337,18 +310,16 @@ pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
 
 /*
  * WAL-log that line pointers of a page went from dead to unused, and from PG 19
- * on what that allows to set in the visibility map.  The record needs no
- * conflict horizon for the line pointers, because the record that made them
- * dead had it.
+ * on what that allows to set in the visibility map.  The record that made them
+ * dead had the conflict horizon.
  */
 static void
 log_items_unused(Relation rel, Buffer buf, OffsetNumber *unused, int nunused,
 				 const PvMapChange *map)
 {
-	TransactionId horizon = InvalidTransactionId;
+	TransactionId horizon =
+		map->flags != 0 ? map->horizon : InvalidTransactionId;
 
-	if (map->flags != 0)
-		horizon = map->horizon;
 	log_heap_prune_and_freeze(rel, buf, MAP_TO_LOG(map) horizon, false,
 							  PRUNE_VACUUM_CLEANUP, NULL, 0, NULL, 0, NULL, 0,
 							  unused, nunused);
@@ -391,9 +362,9 @@ log_prune(Relation rel, Buffer buf, const PvPrunePlan *plan)
 }
 
 /*
- * Freeze tuples of a page, and WAL-log that in a record of its own, which
- * makes the change safe against truncation of pg_xact.  PG 16 has a function
- * for all of it.  The record of PG 15 has the XID after the conflict horizon.
+ * Freeze tuples of a page, and WAL-log that in a record of its own.  PG 16 has
+ * a function for it.  The record of PG 15 has the XID after the conflict
+ * horizon.
  */
 static void
 freeze_and_log(Relation rel, Buffer buf, TransactionId freeze_horizon,
@@ -430,9 +401,8 @@ freeze_and_log(Relation rel, Buffer buf, TransactionId freeze_horizon,
 }
 
 /*
- * The same on PG 15 and 16.  Pruning and freezing have a record each.  The
- * first one is logged before the second change, so that it describes the page
- * as it is then.
+ * The same on PG 15 and 16, where pruning is logged before the page is frozen,
+ * so that the record describes the page as it is then.
  */
 void
 pv_prune_and_freeze(Relation rel, Buffer buf, PvPrunePlan *plan,
@@ -462,12 +432,10 @@ static void
 log_items_unused(Relation rel, Buffer buf, OffsetNumber *unused, int nunused,
 				 const PvMapChange *map)
 {
-	xl_heap_vacuum xlrec;
+	xl_heap_vacuum xlrec = {.nunused = nunused};
 	XLogRecPtr	recptr;
 
 	Assert(map->flags == 0);
-
-	xlrec.nunused = nunused;
 
 	XLogBeginInsert();
 	XLogRegisterData((char *) &xlrec, SizeOfHeapVacuum);

@@ -35,12 +35,14 @@ typedef struct PvPrunePlan
 	OffsetNumber unused[MaxHeapTuplesPerPage];
 } PvPrunePlan;
 
+/* Does the plan change any line pointer? */
 static inline bool
 pv_plan_changes_page(const PvPrunePlan *plan)
 {
 	return plan->nredirected > 0 || plan->ndead > 0 || plan->nunused > 0;
 }
 
+/* Plan to redirect a line pointer. */
 static inline void
 pv_plan_redirect(PvPrunePlan *plan, OffsetNumber from, OffsetNumber to)
 {
@@ -107,10 +109,10 @@ pv_map_clear(Relation rel, BlockNumber blkno, Buffer vmbuffer)
 {
 #if PG_VERSION_NUM >= 190000
 	LockBuffer(vmbuffer, BUFFER_LOCK_EXCLUSIVE);
+#endif
 	(void) visibilitymap_clear(rel, blkno, vmbuffer, VISIBILITYMAP_VALID_BITS);
+#if PG_VERSION_NUM >= 190000
 	LockBuffer(vmbuffer, BUFFER_LOCK_UNLOCK);
-#else
-	(void) visibilitymap_clear(rel, blkno, vmbuffer, VISIBILITYMAP_VALID_BITS);
 #endif
 }
 
@@ -130,7 +132,16 @@ extern void pv_set_items_unused(Relation rel, Buffer buf,
 								OffsetNumber *unused, int nunused,
 								const PvMapChange *map);
 extern void pv_map_set(Relation rel, Buffer buf, const PvMapChange *map);
+
+/*
+ * The same for a page without line pointers.  From PG 19 on the record gets an
+ * image of a page that was never logged.
+ */
+#if PG_VERSION_NUM >= 190000
+#define pv_map_set_empty			pv_map_set
+#else
 extern void pv_map_set_empty(Relation rel, Buffer buf, const PvMapChange *map);
+#endif
 
 /*
  * Plan to remove from a tuple that stays all XIDs older than freeze_cutoff,

@@ -3,19 +3,16 @@
  * guard.c
  *	  Keeping functions that a vacuum runs from starting another vacuum.
  *
- * VACUUM and ANALYZE run functions that the owner of the table has written:
- * ANALYZE for the expressions and predicates of indexes and the expressions of
- * statistics objects, the cleanup of a BRIN index for its expressions and its
- * predicate.  They were immutable when the index was created, but CREATE OR
- * REPLACE FUNCTION can make them do anything.
+ * ANALYZE and the cleanup of a BRIN index run functions that the owner of the
+ * table has written, in expressions and predicates.  They were immutable when
+ * the index was created, but CREATE OR REPLACE FUNCTION can make them do
+ * anything.
  *
  * Neither core nor parvacuum can be entered a second time from there, because
  * both keep state in static variables.  Core's vacuum() refuses that, but the
  * scheduler and the parallel workers do not call it, and it does not know
- * parvacuum's functions.
- *
- * So a process is guarded while it vacuums or analyzes a table for parvacuum.
- * In a guarded process:
+ * parvacuum's functions.  So a process is guarded while it vacuums or analyzes
+ * a table for parvacuum.  In a guarded process:
  *
  *		VACUUM, ANALYZE, REINDEX, CLUSTER	are refused in the ProcessUtility hook
  *		parvacuum_run() and the others		refuse by themselves
@@ -29,10 +26,9 @@
  * as the owner of a table: core's own ANALYZE, CREATE INDEX, REFRESH
  * MATERIALIZED VIEW.
  *
- * A scheduler worker and a parallel worker are guarded until they end, because
- * they execute no statements but those of such functions.  Other processes
- * restore the former state, after an error too.  It does no harm if a function
- * catches the error of a refusal, because the refused statement has not begun.
+ * A scheduler worker and a parallel worker are guarded until they end.  It does
+ * no harm if a function catches the error of a refusal, because the refused
+ * statement has not begun.
  *
  * Core: commands/vacuum.c, vacuum; tcop/utility.c, CheckRestrictedOperation.
  *
@@ -53,8 +49,8 @@ static bool guarded = false;
 PvOwnerHook pv_owner_hook = NULL;
 
 /*
- * Guard this process.  Return what pv_guard_leave() has to restore; the caller
- * must call that after an error, too.
+ * Guard this process.  Return what pv_guard_leave() has to restore, after an
+ * error too, unless the process is guarded until it ends.
  */
 bool
 pv_guard_enter(void)
@@ -65,17 +61,11 @@ pv_guard_enter(void)
 	return before;
 }
 
+/* Restore what pv_guard_enter() returned. */
 void
 pv_guard_leave(bool before)
 {
 	guarded = before;
-}
-
-/* Guard this process until it ends. */
-void
-pv_guard_process(void)
-{
-	guarded = true;
 }
 
 /* Raise core's error if the process is guarded. */
@@ -121,6 +111,7 @@ pv_become_owner(Oid owner, PvFormerUser *own)
 	pv_restrict_search_path();
 }
 
+/* Undo pv_become_owner(). */
 void
 pv_become_oneself(const PvFormerUser *own)
 {

@@ -14,7 +14,6 @@
 
 extern bool pv_guard_enter(void);
 extern void pv_guard_leave(bool before);
-extern void pv_guard_process(void);
 extern void pv_guard_check_command(const char *command);
 extern void pv_guard_check_function(const char *what);
 

@@ -9,17 +9,15 @@
  * command".  Each autovacuum that gives way to a lock would cause that.
  *
  * So our leaders set a flag in shared memory before the error leaves our code
- * or the process begins to exit.  The SIGTERM handler of our workers looks at
- * the flag.  If it is set, the worker acts as if it were canceled: where it
- * next serves interrupts, an error unwinds its stack.  pv_process_work()
- * catches the error, and the worker ends without a message.  If the flag is
- * not set, SIGTERM does what it does in core.
+ * or the process begins to exit.  If the SIGTERM handler of a worker finds it
+ * set, the worker acts as if it were canceled: where it next serves
+ * interrupts, an error unwinds its stack.  pv_process_work() catches the
+ * error, and the worker ends without a message.  If the flag is not set,
+ * SIGTERM does what it does in core.
  *
- * This adds no wait.  A cancel reaches a worker wherever SIGTERM would, also
- * while it waits for a lock, for a cleanup lock, or at a barrier.  If a
- * function of a user catches the cancel, the worker ends where it would next
- * wait for others, or by a second SIGTERM.  A worker that has not reached our
- * code yet ends as in core.
+ * If a function of a user catches the cancel, the worker ends where it would
+ * next wait for others, or by a second SIGTERM.  A worker that has not reached
+ * our code yet ends as in core.
  *
  * Core: access/transam/parallel.c, DestroyParallelContext; tcop/postgres.c,
  * ProcessInterrupts; postmaster/bgworker.c, StartBackgroundWorker.
@@ -61,10 +59,9 @@ pv_process_library(void)
 }
 
 /*
- * Describe a background worker to the postmaster.  It connects to a database,
- * does not run on a standby, and is not restarted when it ends.  Its type,
- * which pg_stat_activity shows, is also its name.  The function is in this
- * library.
+ * Describe a background worker that connects to a database.  It runs a
+ * function of this library, not on a standby, and is not restarted.  Its type,
+ * which pg_stat_activity shows, is also its name.
  */
 void
 pv_process_describe(BackgroundWorker *worker, const char *type,
@@ -111,6 +108,7 @@ pv_process_give_up(void)
 	led_by_flag = NULL;
 }
 
+/* The process exits: give up, if that has not been done. */
 static void
 give_up_at_exit(int code, Datum arg)
 {
@@ -172,8 +170,8 @@ forget_leader(int code, Datum arg)
 
 /*
  * Parallel worker, before it waits for others and when its work is done: raise
- * the cancel again if its leader has given up.  A function of a user may have
- * caught the first cancel, or it may have come too late to be noticed.
+ * the cancel again, which a function of a user may have caught, or which may
+ * have come too late to be noticed.
  */
 void
 pv_process_check_leader(void)

@@ -3,27 +3,23 @@
  * reload.c
  *	  Settings that are changed while a table is being vacuumed.
  *
- * The vacuum of a table may take hours.  An administrator who finds it too
- * slow or too greedy, or who wants the wraparound failsafe to cut it short,
- * changes the configuration and reloads.  From PG 16 on, core's delay point
+ * The vacuum of a table may take hours.  From PG 16 on, core's delay point
  * makes an autovacuum worker read the files again in the middle of a table.  A
  * leader cannot do that, because in parallel mode ProcessConfigFile() fails:
  * it also sets what no file contains, such as client_encoding.  PG 15 reads
  * the files only between two tables.
  *
- * So the leader reads the files by itself, on all versions.  It parses them
- * with core's parser, and passes each value to set_config_option(), which
- * knows what is valid and what has precedence over a file.
- * ProcessConfigFile() does the same, but with GUC_ACTION_SET.  Parallel mode
- * allows only GUC_ACTION_SAVE, which has the same effect for a value from a
- * file.
+ * So the leader reads the files by itself, on all versions, with core's parser,
+ * and passes each value to set_config_option(), which knows what is valid and
+ * what has precedence over a file.  ProcessConfigFile() does the same, but with
+ * GUC_ACTION_SET.  Parallel mode allows only GUC_ACTION_SAVE, which has the
+ * same effect for a value from a file.
  *
  * Only the settings in the table below are read.  They matter while a table is
  * vacuumed, and checking and assigning them takes no catalog, no lock and no
- * time.  It must not, because the callback of a bulk deletion, the only place
- * within an access method where we are called, has a page locked.  Memory
- * limits are not among them: the memory was divided among the participants at
- * the start.
+ * time.  It must not, because the callback of a bulk deletion has a page
+ * locked.  Memory limits are not among them: the memory was divided among the
+ * participants at the start.
  *
  * Workers ignore SIGHUP.  The leader writes the values to shared memory, and
  * the workers store them in their variables (throttle/cost.c says when).
@@ -196,19 +192,6 @@ follow(const char *name, const ConfigVariable *items)
 								 GUC_ACTION_SAVE, true, 0, false);
 }
 
-/* Get the current settings. */
-static void
-take_down(PvSettings *settings)
-{
-	for (size_t i = 0; i < lengthof(followed); i++)
-	{
-		if (followed[i].number != NULL)
-			settings->value[i] = *followed[i].number;
-		else if (followed[i].flag != NULL)
-			settings->value[i] = *followed[i].flag;
-	}
-}
-
 /*
  * Leader: read the configuration, and return what the workers need of it.  A
  * page may be locked, so serve no interrupt and read no catalog.  Files with
@@ -242,7 +225,13 @@ pv_reload_now(PvSettings *settings)
 	MemoryContextSwitchTo(old_context);
 	MemoryContextDelete(context);
 
-	take_down(settings);
+	for (size_t i = 0; i < lengthof(followed); i++)
+	{
+		if (followed[i].number != NULL)
+			settings->value[i] = *followed[i].number;
+		else if (followed[i].flag != NULL)
+			settings->value[i] = *followed[i].flag;
+	}
 }
 
 /* Worker: apply the settings of the leader.  A page may be locked. */

@@ -39,44 +39,29 @@ pv_vacuum_strategy(void)
 #endif
 }
 
-#define PV_RING_NOT_ASKED		(-1)
-
-/*
- * Return the kilobytes that the caller of a vacuum has asked for, by
- * BUFFER_USAGE_LIMIT or vacuum_buffer_usage_limit; PV_RING_NOT_ASKED if the
- * ring has core's default size, as it always has before PG 16.
- */
-static int
-size_asked_for(BufferAccessStrategy bstrategy)
-{
-#if PV_HAS_RING_SIZES
-	int			largest_kb = NBuffers / 8 * KB_PER_BLOCK;
-	int			kb = GetAccessStrategyBufferCount(bstrategy) * KB_PER_BLOCK;
-
-	if (bstrategy != NULL && kb != Min(PV_DEFAULT_RING_KB, largest_kb))
-		return kb;
-#endif
-	return PV_RING_NOT_ASKED;
-}
-
 /*
  * Plan the ring of each participant.  Return its size in kilobytes; 0 for
  * none.
  *
- * bstrategy is what the caller of the vacuum has given, and limit is the
- * table's size if the caller has not asked for one.  All rings together have
- * an eighth of shared buffers at most, which is core's limit for one ring.
+ * bstrategy is what the caller of the vacuum has given.  It has asked for a
+ * size, by BUFFER_USAGE_LIMIT or vacuum_buffer_usage_limit, if that is not
+ * core's default, as it always is before PG 16.  Otherwise limit is the
+ * table's size.  All rings together have an eighth of shared buffers at most,
+ * which is core's limit for one ring.
  */
 int
 pv_ring_plan(BufferAccessStrategy bstrategy, int limit, int participants)
 {
-	int			asked = size_asked_for(bstrategy);
+	int			largest = NBuffers / 8 * KB_PER_BLOCK;
+#if PV_HAS_RING_SIZES
+	int			asked = GetAccessStrategyBufferCount(bstrategy) * KB_PER_BLOCK;
 
-	if (asked != PV_RING_NOT_ASKED)
+	if (bstrategy != NULL && asked != Min(PV_DEFAULT_RING_KB, largest))
 		limit = asked;
+#endif
 	if (bstrategy == NULL || limit == 0)
 		return 0;
-	limit = Min(limit, NBuffers / 8 * KB_PER_BLOCK);
+	limit = Min(limit, largest);
 
 	/* core makes no ring of less than a block */
 	return Max(limit / participants, KB_PER_BLOCK);
@@ -93,14 +78,12 @@ pv_ring_create(PvRing *ring, int size_kb)
 	if (size_kb == 0)
 		return;
 
-#if PV_HAS_RING_SIZES
-	ring->nparts = 1;
-	ring->parts = palloc(sizeof(BufferAccessStrategy));
-	ring->parts[0] = GetAccessStrategyWithSize(BAS_VACUUM, size_kb);
-#else
-	ring->nparts = Max(1, size_kb / PV_RING_PART_KB);
+	ring->nparts = PV_HAS_RING_SIZES ? 1 : Max(1, size_kb / PV_RING_PART_KB);
 	ring->parts = palloc(ring->nparts * sizeof(BufferAccessStrategy));
 	for (int i = 0; i < ring->nparts; i++)
+#if PV_HAS_RING_SIZES
+		ring->parts[i] = GetAccessStrategyWithSize(BAS_VACUUM, size_kb);
+#else
 		ring->parts[i] = GetAccessStrategy(BAS_VACUUM);
 #endif
 }

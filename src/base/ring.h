@@ -18,7 +18,7 @@
 /* A ring of one participant: one or more of core's rings, used in turn */
 typedef struct PvRing
 {
-	int			nparts;			/* 0: no ring */
+	int			nparts;			/* 0: use any buffer */
 	int			next;			/* the part that was used last */
 	BufferAccessStrategy *parts;
 } PvRing;
@@ -27,20 +27,6 @@ extern BufferAccessStrategy pv_vacuum_strategy(void);
 extern int	pv_ring_plan(BufferAccessStrategy bstrategy, int limit,
 						 int participants);
 extern void pv_ring_create(PvRing *ring, int size_kb);
-
-/* Use any buffer from now on. */
-static inline void
-pv_ring_drop(PvRing *ring)
-{
-	ring->nparts = 0;
-}
-
-/* Was the ring dropped, or was there never one? */
-static inline bool
-pv_ring_is_dropped(const PvRing *ring)
-{
-	return ring->nparts == 0;
-}
 
 /* Return the strategy to read the next block with; NULL for any buffer. */
 static inline BufferAccessStrategy

@@ -19,16 +19,12 @@ extern bool pv_guc_engine;		/* off: core vacuums all tables */
 extern int	pv_guc_max_workers; /* workers of all vacuums together */
 extern int	pv_guc_max_runs;	/* of parvacuum_run() and CALL parvacuum() */
 extern int	pv_guc_autovacuum_workers;	/* of one autovacuum worker */
-extern double pv_guc_autovacuum_cost_limit_scale;	/* share of the cost limit
-													 * that each worker of an
-													 * autovacuum worker adds */
+extern double pv_guc_autovacuum_cost_limit_scale;	/* what each of them adds */
 extern bool pv_guc_scheduler;	/* on: vacuum tables that opted in */
 extern int	pv_guc_scheduler_workers;	/* scheduler workers at a time */
-extern int	pv_guc_scheduler_max_cost;	/* cost units per second of all of
-										 * them; 0 no limit, -1 as autovacuum
-										 * has it */
-extern int	pv_guc_keep_limit;	/* kilobytes of dead items that vacuums keep;
-								 * 0: none */
+extern int	pv_guc_scheduler_max_cost;	/* units per second of all of them; 0:
+										 * no limit, -1: as autovacuum has it */
+extern int	pv_guc_keep_limit;	/* kilobytes of kept items; 0: none */
 extern int	pv_guc_yield_interval;	/* seconds between two times that a vacuum
 									 * ends early for others; 0: never */
 extern int	pv_guc_longest_at_table;	/* seconds, see sched/policy.c */
@@ -45,14 +41,12 @@ extern int	pv_guc_stats_size;	/* tables with totals; 0: none */
 /* For one session; changed by SET */
 extern bool pv_guc_enabled;		/* for tables without that option */
 extern bool pv_guc_sweep;		/* the same */
-extern int	pv_guc_min_parallel_pages;	/* blocks of work below which no
-										 * workers start */
-extern int	pv_guc_buffer_usage_limit;	/* kilobytes of shared buffers in the
-										 * ring of one vacuum; 0: no limit */
-extern int	pv_guc_progress_interval;	/* seconds between two lines about the
-										 * progress, with VERBOSE; 0: none */
-extern double pv_guc_urgent_score;	/* from which a table does not wait for
-									 * its window */
+extern int	pv_guc_min_parallel_pages;	/* below which no workers start */
+extern int	pv_guc_buffer_usage_limit;	/* kilobytes of all rings of a vacuum;
+										 * 0: no limit */
+extern int	pv_guc_progress_interval;	/* seconds between two lines of VERBOSE;
+										 * 0: none */
+extern double pv_guc_urgent_score;	/* from which on a window is ignored */
 extern char *pv_guc_window;		/* as the user wrote it */
 extern PvWindow pv_guc_parsed_window;
 
@@ -62,14 +56,12 @@ extern PvWindow pv_guc_parsed_window;
 #define PV_DEFAULT_BUFFER_USAGE_LIMIT	(16 * 1024)
 
 #define PV_DEFAULT_MIN_PARALLEL_PAGES	4096
-#define PV_DEFAULT_SAMPLE_PAGES			512
 
 /* Shared memory is reserved for that many tables */
 #define PV_MAX_QUEUE_LIMIT			32768
 
 /* For developers */
-extern int	pv_guc_store_limit; /* kilobytes; -1: maintenance_work_mem, which
-								 * is the most in any case */
+extern int	pv_guc_store_limit; /* kilobytes; -1: maintenance_work_mem */
 extern int	pv_guc_shortest_skip;	/* pages; see engine/plan.c; 0: not set */
 extern int	pv_guc_sample_pages;	/* see engine/sample.c */
 extern int	pv_guc_queue_limit; /* tables that the scheduler may queue */

@@ -15,9 +15,7 @@
  */
 #include "postgres.h"
 
-#ifndef WIN32
 #include <sys/statvfs.h>
-#endif
 
 #include "miscadmin.h"
 #include "storage/dsm_impl.h"
@@ -95,12 +93,12 @@ pv_shmem_attached(void)
  *		Room for more dynamic shared memory
  *
  * The server takes a segment from what min_dynamic_shared_memory has set aside
- * in main shared memory, if a piece is free there that is large enough.
- * Otherwise it makes a file, which may be in a file system of a fixed size: in
- * a container, /dev/shm has 64 MB by default.  A segment that does not fit is
- * an error inside the server, wherever the store of a vacuum grows.  So we
- * look before, and use less.  If another process takes what we saw, there is
- * that error nevertheless.
+ * in main shared memory, if a large enough piece is free there.  Otherwise it
+ * makes a file, which may be in a small file system: in a container, /dev/shm
+ * has 64 MB by default.  A segment that does not fit is an error inside the
+ * server, wherever the store of a vacuum grows.  So we look before, and use
+ * less.  If another process takes what we saw, there is that error
+ * nevertheless.
  *
  * Core: storage/ipc/dsm.c, dsm_create; storage/ipc/dsm_impl.c,
  * dsm_impl_posix_resize.
@@ -144,7 +142,6 @@ main_memory_has_room(Size bytes)
 bool
 pv_dsm_has_room(Size bytes, Size more)
 {
-#ifndef WIN32
 	struct statvfs fs;
 
 	if (dynamic_shared_memory_type == DSM_IMPL_POSIX &&
@@ -152,6 +149,5 @@ pv_dsm_has_room(Size bytes, Size more)
 		return (uint64) fs.f_bavail * fs.f_frsize >=
 			bytes + Max(more, LEFT_FOR_OTHERS) ||
 			main_memory_has_room(bytes + more);
-#endif
 	return true;
 }

@@ -4,18 +4,8 @@
  *	  Names of our waits, and places where a test can stop a vacuum.
  *
  * From PG 17 on pg_stat_activity shows these names in wait_event, with the
- * type "Extension":
- *
- *	ParvacuumBarrier	a participant has no work left in a phase, and waits for
- *						the leader to begin the next one
- *	ParvacuumWorkers	a leader has no work left in a phase, and waits for its
- *						workers
- *	ParvacuumRun		a session waits for the background process that executes
- *						its parvacuum_run() or CALL parvacuum()
- *	ParvacuumLauncher	the launcher waits until it has something to do
- *
- * Before PG 17 they all are "Extension".  Sleeps of cost-based delay are
- * core's VacuumDelay, on all versions.
+ * type "Extension".  Before, they all are "Extension".  Sleeps of cost-based
+ * delay are core's VacuumDelay, on all versions.
  *
  * Tests of races stop a participant at a certain place.  A session takes the
  * advisory lock 28790, or that number with the OID of a table.  A vacuum for
@@ -49,7 +39,7 @@ static const char *const event_names[PV_NEVENTS] = {
 };
 
 /* The wait events as core has them; child processes inherit them */
-static uint32 events[PV_NEVENTS];
+uint32		pv_wait_event[PV_NEVENTS];
 
 /*
  * Define the names, in the postmaster, each time that shared memory is
@@ -60,14 +50,7 @@ void
 pv_wait_shmem_startup(LWLock *its_lock)
 {
 	for (int i = 0; i < PV_NEVENTS; i++)
-		events[i] = pv_named_wait_event(event_names[i]);
-}
-
-/* Return the wait event for core's functions that wait. */
-uint32
-pv_wait_event(PvWaitEvent event)
-{
-	return events[event];
+		pv_wait_event[i] = pv_named_wait_event(event_names[i]);
 }
 
 /* Wait here if this is the place that parvacuum.wait_at names. */

@@ -14,18 +14,18 @@
 
 #include "base/settings.h"
 
-/* What a process waits for; pg_stat_activity shows it (see base/wait.c) */
-typedef enum PvWaitEvent
+/* What a process without work waits for; pg_stat_activity shows it */
+enum
 {
-	PV_EVENT_BARRIER,
-	PV_EVENT_WORKERS,
-	PV_EVENT_RUN,
-	PV_EVENT_LAUNCHER,
+	PV_EVENT_BARRIER,			/* a participant: for the next phase */
+	PV_EVENT_WORKERS,			/* a leader: for its workers */
+	PV_EVENT_RUN,				/* a session: for its background leader */
+	PV_EVENT_LAUNCHER,			/* the launcher: for something to do */
 	PV_NEVENTS
-} PvWaitEvent;
+};
 
 extern void pv_wait_shmem_startup(LWLock *its_lock);
-extern uint32 pv_wait_event(PvWaitEvent event);
+extern uint32 pv_wait_event[PV_NEVENTS];
 extern void pv_wait_at(const char *place, Oid relid);
 
 /*
@@ -37,14 +37,6 @@ pv_wait_point(const char *place, Oid relid)
 {
 	if (unlikely(pv_guc_wait_at[0] != '\0'))
 		pv_wait_at(place, relid);
-}
-
-/* The same for a place that has a number. */
-static inline void
-pv_wait_point_number(const char *place, uint32 number, Oid relid)
-{
-	if (unlikely(pv_guc_wait_at[0] != '\0'))
-		pv_wait_at(psprintf("%s %u", place, number), relid);
 }
 
 #endif							/* PV_WAIT_H */

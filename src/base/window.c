@@ -21,8 +21,7 @@
  *
  * Every process runs this when it reads settings, also the postmaster.  So
  * nothing here looks at a clock, a catalog, or shared memory, takes a lock, or
- * raises an error other than out of memory.  Each process reads the file of a
- * time zone once.
+ * raises an error other than out of memory.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -64,6 +63,7 @@ static const char *const day_names[DAYS_PER_WEEK] = {
  * ----------------------------------------------------------------
  */
 
+/* Skip blanks, if there are any. */
 static void
 skip_blanks(const char **at)
 {
@@ -71,12 +71,14 @@ skip_blanks(const char **at)
 		(*at)++;
 }
 
+/* Is that an ASCII letter? */
 static bool
 is_letter(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
+/* Is that a digit? */
 static bool
 is_digit(char c)
 {
@@ -87,10 +89,9 @@ is_digit(char c)
 static bool
 complain(const char *expected, const char *at, const char **detail)
 {
-	if (*at == '\0')
-		*detail = psprintf(_("%s is expected at its end."), expected);
-	else
-		*detail = psprintf(_("%s is expected at \"%s\"."), expected, at);
+	*detail = *at == '\0' ?
+		psprintf(_("%s is expected at its end."), expected) :
+		psprintf(_("%s is expected at \"%s\"."), expected, at);
 	return false;
 }
 
@@ -171,10 +172,7 @@ add_minutes(PvWindow *window, int first_day, int days, int begin, int end)
 	}
 }
 
-/*
- * Read a span, days, if there are any, and times, and append it in its normal
- * form.
- */
+/* Read a span: days or none, and times.  Append its normal form. */
 static bool
 read_span(const char **at, PvWindow *window, StringInfo normal,
 		  const char **detail)
@@ -196,12 +194,11 @@ read_span(const char **at, PvWindow *window, StringInfo normal,
 			return complain(_("A day of the week"), *at, detail);
 		skip_blanks(at);
 		days = (last_day - first_day + DAYS_PER_WEEK) % DAYS_PER_WEEK + 1;
-		if (days < DAYS_PER_WEEK)
-			appendStringInfo(normal, "%.3s", day_names[first_day]);
-		if (days > 1 && days < DAYS_PER_WEEK)
-			appendStringInfo(normal, "-%.3s", day_names[last_day]);
-		if (days < DAYS_PER_WEEK)
-			appendStringInfoChar(normal, ' ');
+		if (days == 1)
+			appendStringInfo(normal, "%.3s ", day_names[first_day]);
+		else if (days < DAYS_PER_WEEK)
+			appendStringInfo(normal, "%.3s-%.3s ", day_names[first_day],
+							 day_names[last_day]);
 	}
 
 	start = *at;
@@ -223,10 +220,7 @@ read_span(const char **at, PvWindow *window, StringInfo normal,
 	return true;
 }
 
-/*
- * Read what may be the name of a time zone, one word, up to the end of the
- * text.
- */
+/* Read what may be the name of a time zone, one word, to the text's end. */
 static bool
 read_zone(const char *at, char name[TZ_STRLEN_MAX + 1])
 {
@@ -355,16 +349,14 @@ pv_window_parse(const char *text, PvWindow *window, const char **detail)
  * ----------------------------------------------------------------
  */
 
+/* Return the time zone of a window. */
 static const pg_tz *
 zone_of(const PvWindow *window)
 {
 	return window->zone != NULL ? window->zone : log_timezone;
 }
 
-/*
- * Return the minute of the week, from Sunday on, that a clock on the wall
- * shows.
- */
+/* Return the minute of the week, from Sunday on, that the clock shows. */
 static int
 minute_of_week(const struct pg_tm *tm)
 {
@@ -394,8 +386,8 @@ pv_window_is_open(const PvWindow *window, pg_time_t now)
  * PV_WINDOW_NO_CHANGE if it never does.
  *
  * The loop visits the times at which that may be: the next minute that
- * differs, for a clock that is not put forward or back, or the time when the
- * clock is put forward or back, if that is earlier.
+ * differs, or the time when the clock is put forward or back, if that is
+ * earlier.
  */
 pg_time_t
 pv_window_next_change(const PvWindow *window, pg_time_t now)

@@ -21,10 +21,7 @@
 
 #define PV_MINUTES_PER_WEEK		(7 * 24 * 60)
 
-/*
- * A window.  It may be copied within one process, which loads its own time
- * zones and never unloads them.
- */
+/* A window.  It may be copied within one process, which never unloads zones. */
 typedef struct PvWindow
 {
 	bool		always;			/* the text is empty; there are no minutes */

@@ -450,7 +450,7 @@ between_blocks(HeapScan *scan, BlockNumber passed, BlockNumber end,
 
 	/* The configuration may have been reloaded because of the failsafe */
 	if (scan->until_failsafe_check <= passed || pv_failsafe_triggered(self) ||
-		self->nreloads_checked != pv_cost_reloads_applied())
+		self->nreloads_checked != pv_cost.nreloads)
 	{
 		(void) pv_check_failsafe(self);
 		scan->until_failsafe_check = FAILSAFE_EVERY_BLOCKS;

@@ -137,7 +137,9 @@ pv_vacuum_heap(PvParticipant *self)
 	{
 		/* Before the first page: what has begun nobody may take over */
 		pv_kept_begin_segments(&self->shared->kept, vac->end);
-		pv_wait_point_number("segment", vac->segno, RelationGetRelid(self->rel));
+		if (unlikely(pv_guc_wait_at[0] != '\0'))
+			pv_wait_at(psprintf("segment %u", vac->segno),
+					   RelationGetRelid(self->rel));
 		self->part.range_start = vac->segno * PV_SEGMENT_BLOCKS;
 		self->part.range_end = vac->end * PV_SEGMENT_BLOCKS;
 		pv_reader_restart(vac->reader);

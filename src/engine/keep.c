@@ -114,7 +114,7 @@ write_items(PvDeadTids *store, uint32 end, const PvKept *kept)
 	FILE	   *file = create_file(path);
 	bool		good = file != NULL &&
 		fwrite(&head, sizeof(head), 1, file) == 1 &&
-		(store == NULL || pv_deadtids_write(store, end, file));
+		(store == NULL || pv_deadtids_write(store, end, file) > 0);
 
 	if (file != NULL && FreeFile(file) != 0)
 		good = false;
@@ -177,7 +177,7 @@ keep(PvVacuum *vac, uint32 end, BlockNumber upto, bool goes_on)
 	bool		written;
 
 	if (!pv_kept_reserve(vac->rel, sizeof(FileHead) +
-						 (store ? pv_deadtids_file_bytes(store, end) : 0),
+						 (store ? pv_deadtids_write(store, end, NULL) : 0),
 						 &kept))
 	{
 		ereport(LOG,

@@ -190,7 +190,7 @@ pv_check_failsafe(PvParticipant *self)
 	PvShared   *shared = self->shared;
 	uint32		expected = 0;
 
-	self->nreloads_checked = pv_cost_reloads_applied();
+	self->nreloads_checked = pv_cost.nreloads;
 	if (!pv_failsafe_triggered(self))
 	{
 		if (likely(!pv_failsafe_check(&shared->plan.cutoffs)))
@@ -207,7 +207,7 @@ pv_check_failsafe(PvParticipant *self)
 	}
 
 	pv_cost_disable();
-	pv_ring_drop(&self->ring);
+	self->ring.nparts = 0;
 	return true;
 }
 
@@ -330,7 +330,7 @@ parvacuum_worker_main(dsm_segment *seg, shm_toc *toc)
 {
 	PvParticipant self = {0};
 
-	pv_guard_process();
+	(void) pv_guard_enter();
 
 	/* as in the leader (entry/dispatch.c); before 18 it is not inherited */
 	(void) pv_forbid_writes();

@@ -69,7 +69,7 @@ static void
 wait_for_all(PvShared *shared)
 {
 	pv_process_check_leader();
-	BarrierArriveAndWait(&shared->barrier, pv_wait_event(PV_EVENT_BARRIER));
+	BarrierArriveAndWait(&shared->barrier, pv_wait_event[PV_EVENT_BARRIER]);
 }
 
 /* Return the bytes of PvShared and of the arrays that follow it. */
@@ -220,7 +220,7 @@ init_segment(ParallelContext *pcxt)
 	double		delay = pv_vacuum_cost_delay;
 	int			limit = pv_vacuum_cost_limit;
 
-	if (!PV_CORE_RESETS_COSTS || !pv_cost_uses_balance())
+	if (!PV_CORE_RESETS_COSTS || pv_cost.mode != PV_COST_SCHEDULER)
 	{
 		InitializeParallelDSM(pcxt);
 		return;
@@ -370,7 +370,7 @@ tick_while_workers_work(PvParticipant *leader)
 	{
 		pv_tick(leader);
 		(void) ConditionVariableTimedSleep(&shared->idle, TICK_WHILE_WAITING,
-										   pv_wait_event(PV_EVENT_WORKERS));
+										   pv_wait_event[PV_EVENT_WORKERS]);
 	}
 	ConditionVariableCancelSleep();
 }

@@ -135,7 +135,7 @@ pv_lookahead_block(PvLookahead *ahead, Relation rel, BlockNumber blkno)
 static inline bool
 stream_must_end(const PvReader *reader)
 {
-	return reader->in_ring && pv_ring_is_dropped(reader->ring);
+	return reader->in_ring && reader->ring->nparts == 0;
 }
 
 static BlockNumber

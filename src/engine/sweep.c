@@ -384,7 +384,7 @@ end_range_snapshot(const Sweep *sweep)
 static void
 sleep_off_cost(Sweep *sweep)
 {
-	if (pv_cost_uses_balance())
+	if (pv_cost.mode == PV_COST_SCHEDULER)
 	{
 		sweep->counts->usecs_slept += pv_cost_delay();
 		return;

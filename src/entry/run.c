@@ -652,7 +652,7 @@ pv_call_and_wait(const PvRequest *request)
 		{
 			(void) WaitLatch(MyLatch,
 							 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-							 DeadlockTimeout, pv_wait_event(PV_EVENT_RUN));
+							 DeadlockTimeout, pv_wait_event[PV_EVENT_RUN]);
 			ResetLatch(MyLatch);
 		}
 	}

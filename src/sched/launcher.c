@@ -451,7 +451,7 @@ parvacuum_launcher_main(Datum main_arg)
 		timeout = sooner(timeout, pv_history_do_due());
 
 		(void) WaitLatch(MyLatch, events | (timeout >= 0 ? WL_TIMEOUT : 0),
-						 timeout, pv_wait_event(PV_EVENT_LAUNCHER));
+						 timeout, pv_wait_event[PV_EVENT_LAUNCHER]);
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 

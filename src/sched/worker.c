@@ -383,7 +383,7 @@ parvacuum_sched_main(Datum main_arg)
 	pv_queue_set_connected();
 
 	/* functions of indexes must not start another vacuum here */
-	pv_guard_process();
+	(void) pv_guard_enter();
 	prev_emit_log = emit_log_hook;
 	emit_log_hook = leave_out_statistics_warning;
 

@@ -5,9 +5,7 @@
  *	  segment.
  *
  * store/container.h describes the formats, and has the probes.  Nothing here
- * allocates memory, takes a lock, or knows where a segment is stored.  Any
- * participant may call these functions on its private memory, or on segments
- * that are not changed any more.
+ * allocates memory, takes a lock, or knows where a segment is stored.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -42,10 +40,7 @@ StaticAssertDecl(PV_SEGMENT_BLOCKS * PV_CONTAINER_ROOM +
  *-------------------------------------------------------------------------
  */
 
-/*
- * Return element i of an array of one- or two-byte offsets at p, which is
- * unaligned.
- */
+/* Return element i of an unaligned array of one- or two-byte offsets. */
 static inline uint32
 get_element(const uint8 *p, bool wide, int i)
 {
@@ -127,10 +122,9 @@ encode_runs(const OffsetNumber *offsets, int n, int runs, uint8 *out)
 
 /*
  * Write the smallest container of n >= 1 offsets to out, which has room for
- * PV_CONTAINER_MAX_BYTES, and set *kind.  Return the bytes written.
- *
- * The caller has checked that the offsets ascend within 1 ..  PV_MAX_OFFSET.
- * Among kinds of equal size the one that is probed fastest is chosen.
+ * PV_CONTAINER_MAX_BYTES, and set *kind.  Return the bytes written.  The
+ * offsets ascend within 1 .. PV_MAX_OFFSET.  Among kinds of equal size the one
+ * that is probed fastest is chosen.
  */
 int
 pv_container_encode(const OffsetNumber *offsets, int n, uint8 *out,
@@ -215,10 +209,7 @@ pv_container_decode(PvContainerKind kind, const uint8 *c,
 	return n;
 }
 
-/*
- * Is off in this wide array or these wide runs?  Only pages with more than
- * PV_NARROW_MAX line pointers have such containers, so this is kept simple.
- */
+/* Is off in this wide array or these wide runs, which are rare? */
 bool
 pv_container_probe_wide(PvContainerKind kind, const uint8 *c, uint32 off)
 {
@@ -301,9 +292,8 @@ make_locator(PvSegmentBuild *build, const OffsetNumber *offsets, int n)
 }
 
 /*
- * Add block idx, counted from the first block of the segment, with its n >= 1
- * dead offsets.  The caller has checked that blocks and offsets are valid and
- * ascend.
+ * Add block idx of the segment, with its n >= 1 dead offsets.  The caller has
+ * checked that blocks and offsets are valid and ascend.
  */
 void
 pv_segment_add(PvSegmentBuild *build, uint32 idx, const OffsetNumber *offsets,
@@ -339,21 +329,7 @@ is_uniform(const PvSegmentBuild *build)
 static PvSegmentPlan
 plan_locators(const PvSegmentBuild *build, PvSegmentLayout layout, int head)
 {
-	PvSegmentPlan plan = {layout, head + build->used, head};
-
-	return plan;
-}
-
-/* Plan the layout "direct", with an empty container if one is needed. */
-static PvSegmentPlan
-plan_direct(const PvSegmentBuild *build)
-{
-	PvSegmentPlan plan = plan_locators(build, PV_SEG_DIRECT,
-									   sizeof(PvDirectSegment));
-
-	if (build->nblocks < PV_SEGMENT_BLOCKS && build->used > 0)
-		plan.bytes += PV_EMPTY_BYTES;
-	return plan;
+	return (PvSegmentPlan) {layout, head + build->used, head};
 }
 
 /* Plan a matrix of nrows rows behind a head of "head" bytes. */
@@ -362,9 +338,8 @@ plan_matrix(const PvSegmentBuild *build, PvSegmentLayout layout, int head,
 			int nrows)
 {
 	int			stride = build->max_byte - build->min_byte + 1;
-	PvSegmentPlan plan = {layout, head + nrows * stride, 0};
 
-	return plan;
+	return (PvSegmentPlan) {layout, head + nrows * stride, 0};
 }
 
 /* Return the better one of a ranked plan and the corresponding direct one. */
@@ -379,18 +354,21 @@ better_plan(PvSegmentPlan ranked, PvSegmentPlan direct)
 PvSegmentPlan
 pv_segment_plan(const PvSegmentBuild *build)
 {
-	static const PvSegmentPlan in_entry = {PV_SEG_INLINE, 0, 0};
+	PvSegmentPlan direct;
 	PvSegmentPlan locators;
 	PvSegmentPlan matrix;
 
 	if (build->nblocks == 1 && (build->locators[0] & PV_LOCATOR_RUN))
-		return in_entry;
+		return (PvSegmentPlan) {PV_SEG_INLINE, 0, 0};
 	if (is_uniform(build))
 		return plan_locators(build, PV_SEG_UNIFORM, PV_UNIFORM_HEAD_BYTES);
 
+	direct = plan_locators(build, PV_SEG_DIRECT, sizeof(PvDirectSegment));
+	if (build->nblocks < PV_SEGMENT_BLOCKS && build->used > 0)
+		direct.bytes += PV_EMPTY_BYTES;
 	locators = better_plan(plan_locators(build, PV_SEG_RANKED,
 										 PV_RANKED_HEAD_BYTES(build->nblocks)),
-						   plan_direct(build));
+						   direct);
 	matrix = better_plan(plan_matrix(build, PV_SEG_RANKED_MATRIX,
 									 PV_MATRIX_HEAD_BYTES, build->nblocks),
 						 plan_matrix(build, PV_SEG_DIRECT_MATRIX,
@@ -553,10 +531,7 @@ pv_segment_pack_inline(const PvSegmentBuild *build)
 		(build->locators[0] & ~PV_LOCATOR_RUN);
 }
 
-/*
- * Return where the last container of a packed segment ends that these locators
- * refer to; "head" if there are none.
- */
+/* Return where the containers of these locators end; "head" if none. */
 static int
 end_of_containers(const char *segment, const uint16 *locators, int n, int head)
 {
@@ -610,8 +585,8 @@ pv_segment_bytes(const char *segment, PvSegmentLayout layout)
 }
 
 /*
- * Write the offsets of block idx of an inline segment.  Return their number, 0
- * if the segment has another block.
+ * Write the offsets of block idx of an inline segment, ascending.  Return
+ * their number, 0 if the block is absent.
  */
 int
 pv_inline_decode(uint32 bits, uint32 idx, OffsetNumber *offsets)
@@ -622,9 +597,8 @@ pv_inline_decode(uint32 bits, uint32 idx, OffsetNumber *offsets)
 }
 
 /*
- * Write the offsets of block idx of a segment that is not inline, ascending,
- * to an array with room for PV_MAX_OFFSET.  Return their number, 0 if the
- * block is absent.
+ * The same for a segment that is not inline.  The array has room for
+ * PV_MAX_OFFSET.
  */
 int
 pv_segment_decode(const char *segment, PvSegmentLayout layout, uint32 idx,

@@ -33,13 +33,10 @@
  *	ranked matrix	a bitmap of the present blocks, a row for each of them
  *	direct matrix	a row for each block
  *
- * The rows of a matrix are bitmaps of equal width.  The direct layouts find a
- * block without counting the present ones before it, so they are faster to
- * read, and larger if few blocks are present.  There an absent block has an
- * empty container or an empty run, whichever the kind of most present blocks
- * is, so that a probe need not branch on whether a block is present.
- *
- * All sizes and limits that decide between encodings are in this file.
+ * The rows of a matrix are bitmaps of equal width.  The direct layouts are
+ * faster to read, and larger if few blocks are present.  There an absent block
+ * has an empty container or an empty run, whichever the kind of most present
+ * blocks is, so that a probe need not branch on whether a block is present.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -61,9 +58,8 @@
 #define PV_LOW_BITS(n)			(((uint32) 1 << (n)) - 1)
 
 /*
- * A segment is this many consecutive blocks, beginning at a multiple of their
- * number, which must be a power of two.  One participant stores all dead items
- * of a segment at a time, and a store that is full refuses whole segments.
+ * A segment is this many consecutive blocks, a power of two, and begins at a
+ * multiple of it.  A store that is full refuses whole segments.
  */
 #define PV_SEGMENT_BLOCKS		128
 #define PV_SEGMENT_OF(blk)		((blk) / PV_SEGMENT_BLOCKS)
@@ -87,9 +83,7 @@ typedef enum PvContainerKind
 /* The largest offset of narrow arrays and runs. */
 #define PV_NARROW_MAX			255
 
-/*
- * Marks a wide array or wide runs; the other bits of the byte are the count.
- */
+/* Marks a wide array or wide runs; the other bits are the count. */
 #define PV_WIDE					0x80
 
 /* Offset n is bit n % 8 of byte n / 8, so byte 0 has 7 useful bits. */
@@ -102,9 +96,7 @@ typedef enum PvContainerKind
 #define PV_RUNS_COST(r, last)	(1 + 2 * (r) * PV_WIDTH(last))
 #define PV_BITMAP_COST(first, last) (2 + PV_BITMAP_BYTES(first, last))
 
-/*
- * The largest size of a container: a bitmap of all offsets is always possible.
- */
+/* The largest size of a container: a bitmap of all offsets. */
 #define PV_CONTAINER_MAX_BYTES	PV_BITMAP_COST(1, PV_MAX_OFFSET)
 
 /*
@@ -136,20 +128,14 @@ pv_bitmap_probe(const uint8 *c, uint32 off)
 
 #ifdef PV_USE_SSE2
 
-/*
- * Return a vector with the low byte of off in each element.  The
- * multiplication is faster than a sequence of unpacking instructions.
- */
+/* Return a vector with the low byte of off in each element. */
 static inline __m128i
 pv_spread(uint32 off)
 {
 	return _mm_set1_epi32((int) ((off & 0xFF) * 0x01010101U));
 }
 
-/*
- * Return a mask of the bytes that equal off, among "count" bytes at p, at most
- * 16.
- */
+/* Return a mask of the bytes that equal off, among "count" <= 16 bytes. */
 static inline uint32
 pv_bytes_equal(const uint8 *p, uint32 count, uint32 off)
 {
@@ -172,10 +158,7 @@ pv_array_probe_narrow(const uint8 *c, uint32 off)
 	return (off <= PV_NARROW_MAX) & (hits != 0);
 }
 
-/*
- * Is off in these narrow runs?  There are at most 16 of them, because a bitmap
- * of all narrow offsets is smaller than 17 runs.
- */
+/* Is off in these narrow runs?  17 runs would be larger than a bitmap. */
 static inline bool
 pv_runs_probe_narrow(const uint8 *c, uint32 off)
 {
@@ -237,9 +220,9 @@ pv_container_probe(PvContainerKind kind, const uint8 *c, uint32 off)
  */
 
 /*
- * With PV_LOCATOR_RUN, the rest is the start and the length of a run; a block
- * without dead items has a run of length 0.  Without it, the rest is the kind
- * of a container and its distance from the beginning of the segment, in steps.
+ * With PV_LOCATOR_RUN, the rest is the start and the length of a run.  Without
+ * it, the rest is the kind of a container and its place in the segment, in
+ * steps.
  */
 #define PV_LOCATOR_RUN			0x8000
 #define PV_LOCATOR_NONE			PV_LOCATOR_RUN
@@ -298,10 +281,7 @@ typedef enum PvSegmentLayout
 	PV_SEG_DIRECT
 } PvSegmentLayout;
 
-/*
- * An inline segment: the number of the block, then its locator without the
- * flag.
- */
+/* An inline segment: the block's number, and its locator without the flag. */
 #define PV_INLINE_RUN_BITS		15
 #define PV_INLINE_BITS			(PV_INLINE_RUN_BITS + 7)
 
@@ -355,10 +335,7 @@ StaticAssertDecl(PV_SEGMENT_BLOCKS == 128, "a presence bitmap is two words");
 #define PV_MATRIX_HEAD_BYTES \
 	(offsetof(PvRankedMatrix, matrix) + sizeof(PvMatrix))
 
-/*
- * The largest size of a segment: a matrix of the widest rows is always
- * possible.
- */
+/* The largest size of a segment: a matrix of the widest rows. */
 #define PV_SEGMENT_MAX_BYTES \
 	(PV_MATRIX_HEAD_BYTES + PV_SEGMENT_BLOCKS * PV_BITMAP_MAX_BYTES)
 
@@ -368,9 +345,7 @@ StaticAssertDecl(PV_SEGMENT_BLOCKS == 128, "a presence bitmap is two words");
 /* Size of an empty container; it is valid as any kind. */
 #define PV_EMPTY_BYTES			2
 
-/*
- * A segment being built.  Positions in locators are relative to "containers".
- */
+/* A segment being built; locators are relative to "containers". */
 typedef struct PvSegmentBuild
 {
 	int			nblocks;		/* present blocks so far */
@@ -461,10 +436,7 @@ pv_inline_probe(uint32 bits, uint32 idx, uint32 off)
 	return (bits >> PV_INLINE_RUN_BITS == idx) & pv_run_probe(bits, off);
 }
 
-/*
- * Is offset off of block idx, counted from the first block of the segment, in
- * this segment?  Its layout is not inline.  Any offset is allowed.
- */
+/* Is off of block idx in this segment, which is not inline? */
 static inline bool
 pv_segment_probe(const char *segment, PvSegmentLayout layout, uint32 idx,
 				 uint32 off)
@@ -507,9 +479,8 @@ pv_segment_first_read(const char *segment, PvSegmentLayout layout, uint32 idx)
 }
 
 /*
- * Return the address that pv_segment_probe() reads next, which is known when
- * the first read is done.  Leave out the ranked layouts: segments with few
- * blocks are small, so there is mostly nothing more to fetch.
+ * Return the address that pv_segment_probe() reads next.  Leave out the ranked
+ * layouts, where there is mostly nothing more to fetch.
  */
 static inline const void *
 pv_segment_next_read(const char *segment, PvSegmentLayout layout, uint32 idx,

@@ -45,32 +45,18 @@
  * simpler than the one above.  store/space.c describes the memory that they
  * are in, and its limit.
  *
- * What makes the store small and fast:
- *
- * - Blocks with equal offsets share them, and a segment whose blocks are all
- *	 equal ("uniform") is a bitmap of blocks, one locator and at most one
- *	 container.
- * - A locator can be a run.  Then no container is read.
- * - Segments are stored as containers, as a matrix or as neither, whichever is
- *	 smallest.
- * - An array is searched by one comparison of 16 bytes.  -DPV_NO_SIMD builds
- *	 the portable loop instead.
- * - No branch depends on the answer, nor on whether a block is present where
- *	 about half of them are ("direct").  Batches overlap their waits for
- *	 memory.
- * - The directory has entries for present segments only, and an entry can be a
- *	 segment itself ("inline").
- * - A chunk is taken from an extent by one atomic operation, and few chunks
- *	 are needed.
+ * What makes it fast, besides the encoding: no branch depends on the answer,
+ * nor on whether a block is present where about half of them are.  Batches
+ * overlap their waits for memory.  The directory has entries for present
+ * segments only, and an entry can be a segment itself.
  *
  * The store is full when more memory is needed, and either the limit is
  * reached or no memory is available.  pv_deadtids_begin_segment() finds that
  * out: it reserves room for the largest possible segment and a leaf, so that
- * nothing can fail between it and the end of the segment.  The first segment
- * after creation or a reset is accepted regardless of the limit, from each
+ * nothing can fail before the end of the segment.  The first segment after
+ * creation or a reset is accepted regardless of the limit, from each
  * participant, so that every filling of the store makes progress.  The limit
- * can be exceeded by that much.  The handles are not counted: two kilobytes
- * each, and the segment being built.
+ * can be exceeded by that much.  The handles are not counted.
  *
  * Concurrency.  Any number of participants may write at the same time, each
  * with a handle and with segments of its own.  The caller's phases (barriers)
@@ -83,10 +69,8 @@
  *	 entries and those that others have put into the same leaf before, and
  *	 replaces the root's reference by compare-and-exchange.  A leaf that is
  *	 referred to is never changed: the second participant writes a new leaf,
- *	 and the old one remains as waste.  That is at most 132 bytes for each leaf
- *	 where the segments of different participants meet.  The exchange is a full
- *	 barrier, so a participant that finds a leaf also finds its contents.
- * - Readers start after a barrier, which orders all of the above before them.
+ *	 and the old one, at most 132 bytes, remains as waste.  The exchange is a
+ *	 full barrier, so a participant that finds a leaf also finds its contents.
  * - Figures are atomic counters, which are added to once per segment.
  *
  * Portions Copyright (c) 2026, parvacuum developers
@@ -126,21 +110,11 @@ typedef struct BatchItem
  *-------------------------------------------------------------------------
  */
 
-/* Mark all leaves as absent. */
-static void
-clear_root(pg_atomic_uint32 *root, uint32 nleaves)
-{
-	for (uint32 i = 0; i < nleaves; i++)
-		pg_atomic_init_u32(&root[i], 0);
-}
-
-/*
- * Return the number of segments of a table.  Rounding up by addition could
- * overflow.
- */
+/* Return the number of segments of a table. */
 static uint32
 count_segments(BlockNumber nblocks)
 {
+	/* rounding up by addition could overflow */
 	return nblocks / PV_SEGMENT_BLOCKS + (nblocks % PV_SEGMENT_BLOCKS != 0);
 }
 
@@ -159,9 +133,8 @@ root_bytes(BlockNumber nblocks)
 }
 
 /*
- * Return the bytes of shared memory that pv_deadtids_create_shared() needs for
- * a table of nblocks blocks, including "reserve" bytes for packed segments and
- * leaves.
+ * Return the bytes of shared memory that pv_deadtids_create_shared() needs,
+ * including "reserve" bytes for packed segments and leaves.
  */
 Size
 pv_deadtids_shared_size(BlockNumber nblocks, Size reserve)
@@ -169,24 +142,26 @@ pv_deadtids_shared_size(BlockNumber nblocks, Size reserve)
 	return MAXALIGN(sizeof(PvDeadTidsShared)) + root_bytes(nblocks) + reserve;
 }
 
-/* Return the root of a shared store, which follows the shared part. */
+/* Return the root of a store, which follows the shared part. */
 static pg_atomic_uint32 *
-shared_root(PvDeadTidsShared *shared)
+root_of(PvDeadTidsShared *shared)
 {
 	return (pg_atomic_uint32 *)
 		((char *) shared + MAXALIGN(sizeof(PvDeadTidsShared)));
 }
 
-/* Return the first extent of a shared store, which follows the root. */
-static char *
-shared_home(PvDeadTidsShared *shared)
+/* Mark all leaves as absent. */
+static void
+clear_root(PvDeadTidsShared *shared)
 {
-	return (char *) shared_root(shared) + root_bytes(shared->nblocks);
+	for (uint32 i = 0; i < shared->nleaves; i++)
+		pg_atomic_init_u32(&root_of(shared)[i], 0);
 }
 
 /*
- * Set up the shared part of an empty store.  "reserve" is the size of the
- * first extent in bytes, 0 if there is none; the limit is in bytes.
+ * Set up the shared part of an empty store, and the root.  "reserve" is the
+ * size of the first extent in bytes, 0 if there is none; the limit is in
+ * bytes.
  */
 static void
 init_shared(PvDeadTidsShared *shared, BlockNumber nblocks, Size reserve,
@@ -200,12 +175,10 @@ init_shared(PvDeadTidsShared *shared, BlockNumber nblocks, Size reserve,
 	pg_atomic_init_u64(&shared->segments, 0);
 	pv_space_init(&shared->space, Min((uint64) limit, PV_DEADTIDS_MAX_LIMIT),
 				  pv_deadtids_shared_size(nblocks, 0), reserve);
+	clear_root(shared);
 }
 
-/*
- * Make a handle, in a new memory context below the current one.  Its shared
- * part, root and space are not set yet.
- */
+/* Make a handle, in a new memory context below the current one. */
 static PvDeadTids *
 make_handle(void)
 {
@@ -220,13 +193,12 @@ make_handle(void)
 
 /* Complete a handle whose space is attached already. */
 static void
-connect_handle(PvDeadTids *store, PvDeadTidsShared *shared,
-			   pg_atomic_uint32 *root)
+connect_handle(PvDeadTids *store, PvDeadTidsShared *shared)
 {
 	store->shared = shared;
 	store->nsegments = shared->nsegments;
 	store->generation = pg_atomic_read_u32(&shared->generation);
-	store->root = root;
+	store->root = root_of(shared);
 }
 
 /*
@@ -238,13 +210,11 @@ pv_deadtids_create_local(BlockNumber nblocks, Size limit)
 {
 	PvDeadTids *store = make_handle();
 	MemoryContext old = MemoryContextSwitchTo(store->context);
-	PvDeadTidsShared *shared = palloc(sizeof(PvDeadTidsShared));
-	pg_atomic_uint32 *root = palloc(root_bytes(nblocks));
+	PvDeadTidsShared *shared = palloc(pv_deadtids_shared_size(nblocks, 0));
 
 	init_shared(shared, nblocks, 0, limit);
-	clear_root(root, shared->nleaves);
 	pv_space_begin_local(&store->space, &shared->space);
-	connect_handle(store, shared, root);
+	connect_handle(store, shared);
 	MemoryContextSwitchTo(old);
 	return store;
 }
@@ -260,8 +230,10 @@ pv_deadtids_attach(PvDeadTidsShared *shared, dsm_segment *seg)
 {
 	PvDeadTids *store = make_handle();
 
-	pv_space_attach(&store->space, &shared->space, shared_home(shared), seg);
-	connect_handle(store, shared, shared_root(shared));
+	pv_space_attach(&store->space, &shared->space,
+					(char *) root_of(shared) + root_bytes(shared->nblocks),
+					seg);
+	connect_handle(store, shared);
 	return store;
 }
 
@@ -269,17 +241,15 @@ pv_deadtids_attach(PvDeadTidsShared *shared, dsm_segment *seg)
  * Make an empty store for several participants, and a handle on it.
  *
  * "shared" is memory that all of them can reach, of pv_deadtids_shared_size()
- * bytes and aligned for a cache line.  seg is the DSM segment that it is in,
- * NULL if it is in other memory.  The store's memory is freed with that
- * segment, or with the last handle.  The limit is in bytes, and includes
- * "reserve".
+ * bytes and aligned for a cache line.  seg is its DSM segment, NULL if it is in
+ * other memory.  The store's memory is freed with that segment, or with the
+ * last handle.  The limit is in bytes, and includes "reserve".
  */
 PvDeadTids *
 pv_deadtids_create_shared(PvDeadTidsShared *shared, dsm_segment *seg,
 						  BlockNumber nblocks, Size reserve, Size limit)
 {
 	init_shared(shared, nblocks, reserve, limit);
-	clear_root(shared_root(shared), shared->nleaves);
 	return pv_deadtids_attach(shared, seg);
 }
 
@@ -304,7 +274,7 @@ pv_deadtids_reset(PvDeadTids *store)
 	if (store->begun)
 		elog(ERROR, "cannot reset the dead-TID store within segment %u",
 			 store->segno);
-	clear_root(store->root, shared->nleaves);
+	clear_root(shared);
 	pv_space_reset(&store->space);
 	pg_atomic_write_u64(&shared->items, 0);
 	pg_atomic_write_u64(&shared->segments, 0);
@@ -348,51 +318,39 @@ pv_deadtids_lent(PvDeadTids *store, const PvLoan *loan)
 
 
 /*-------------------------------------------------------------------------
- * Figures.  Any participant may call these at any time; while others write,
- * the result may be a little out of date.
+ * Figures, at any time; while others write, they may be a little old
  *-------------------------------------------------------------------------
  */
 
-/*
- * Return the number of dead items stored since the last reset, in finished
- * segments.
- */
+/* Return the number of dead items in the segments that are finished. */
 int64
 pv_deadtids_num_items(PvDeadTids *store)
 {
 	return pg_atomic_read_u64(&store->shared->items);
 }
 
-/* Return the number of segments stored since the last reset. */
+/* Return the number of these segments. */
 int64
 pv_deadtids_num_segments_used(PvDeadTids *store)
 {
 	return pg_atomic_read_u64(&store->shared->segments);
 }
 
-/*
- * Return the memory of the store in bytes, counted as the top of this file
- * says.  None is given back before the end.
- */
+/* Return the memory of the store in bytes.  It never gets less. */
 Size
 pv_deadtids_memory(PvDeadTids *store)
 {
 	return pg_atomic_read_u64(&store->shared->space.memory);
 }
 
-/*
- * Return the share of the limit that is in use, 0 to 1.  Participants take
- * memory in pieces that they fill later.
- */
+/* Return the share of the limit that participants have taken, 0 to 1. */
 double
 pv_deadtids_share_used(PvDeadTids *store)
 {
 	return pv_space_share_used(&store->shared->space);
 }
 
-/*
- * Return the limit in bytes: that given at creation, or PV_DEADTIDS_MAX_LIMIT.
- */
+/* Return the limit in bytes. */
 Size
 pv_deadtids_limit(PvDeadTids *store)
 {
@@ -401,15 +359,11 @@ pv_deadtids_limit(PvDeadTids *store)
 
 
 /*-------------------------------------------------------------------------
- * Reading.  The barrier that ends writing comes before, so nothing that is
- * read can change.
+ * Reading, after the barrier that ends writing
  *-------------------------------------------------------------------------
  */
 
-/*
- * Return the number of segments of the table, all of which the directory
- * covers.
- */
+/* Return the number of segments of the table. */
 uint32
 pv_deadtids_nsegments(PvDeadTids *store)
 {
@@ -482,19 +436,6 @@ pv_deadtids_get_block(PvDeadTids *store, BlockNumber blk,
 }
 
 /*
- * Is offset off of block idx of a segment dead?  "segment" is its address,
- * which is not used if the segment is absent or inline.
- */
-static inline bool
-probe_entry(uint32 entry, const char *segment, uint32 idx, uint32 off)
-{
-	if (PV_ENTRY_LAYOUT(entry) <= PV_SEG_INLINE)
-		return (entry != 0) &
-			pv_inline_probe(PV_ENTRY_INLINE(entry), idx, off);
-	return pv_segment_probe(segment, PV_ENTRY_LAYOUT(entry), idx, off);
-}
-
-/*
  * First step of a batch: find the segments of the TIDs, and prefetch the
  * address that a probe of each will read first.
  */
@@ -543,11 +484,17 @@ batch_probe(const ItemPointerData *tids, int n, const BatchItem *items,
 
 	for (int i = 0; i < n; i++)
 	{
-		BlockNumber blk = ItemPointerGetBlockNumberNoCheck(&tids[i]);
+		uint32		entry = items[i].entry;
+		uint32		off = ItemPointerGetOffsetNumberNoCheck(&tids[i]);
+		uint32		idx = ItemPointerGetBlockNumberNoCheck(&tids[i]) %
+			PV_SEGMENT_BLOCKS;
 
-		dead[i] = probe_entry(items[i].entry, items[i].segment,
-							  blk % PV_SEGMENT_BLOCKS,
-							  ItemPointerGetOffsetNumberNoCheck(&tids[i]));
+		if (PV_ENTRY_LAYOUT(entry) <= PV_SEG_INLINE)
+			dead[i] = (entry != 0) &
+				pv_inline_probe(PV_ENTRY_INLINE(entry), idx, off);
+		else
+			dead[i] = pv_segment_probe(items[i].segment,
+									   PV_ENTRY_LAYOUT(entry), idx, off);
 		found += dead[i];
 	}
 	return found;
@@ -557,9 +504,9 @@ batch_probe(const ItemPointerData *tids, int n, const BatchItem *items,
  * Look up n TIDs at once.  Set dead[i] to whether tids[i] is in the store.
  * Return the number of TIDs that are.
  *
- * The TIDs may point anywhere in the table, and a lookup in a large store is
- * two or three reads of memory, each of which depends on the one before.
- * Taking each step for many TIDs at a time makes these reads overlap.
+ * A lookup in a large store is two or three reads of memory, each of which
+ * depends on the one before.  Taking each step for many TIDs at a time makes
+ * these reads overlap.
  */
 int
 pv_deadtids_probe_batch(PvDeadTids *store, const ItemPointerData *tids, int n,

@@ -3,12 +3,9 @@
  * deadtids.h
  *	  The dead-TID store: which line pointers of which blocks are dead.
  *
- * See store/deadtids.c for the structure and its rules.  The store knows
- * nothing of the processes that use it, and is tested and benchmarked on its
- * own.
- *
- * The first part is the interface.  The second part is the layout, which is in
- * a header only because a probe must be inline to be fast.
+ * See store/deadtids.c for the structure and its rules.  The first part is the
+ * interface.  The second part is the layout, which is in a header only because
+ * a probe must be inline to be fast.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -26,7 +23,7 @@
 /* A backend's handle on a store, local or shared. */
 typedef struct PvDeadTids PvDeadTids;
 
-/* The part that is shared by all handles. */
+/* What all handles share. */
 typedef struct PvDeadTidsShared PvDeadTidsShared;
 
 /* The state of reading one segment; a variable on the caller's stack. */
@@ -89,9 +86,8 @@ typedef enum PvDeadTidsRead
 	PV_READ_DAMAGED
 } PvDeadTidsRead;
 
-extern uint64 pv_deadtids_file_bytes(PvDeadTids *store, uint32 end);
 extern int64 pv_deadtids_count_before(PvDeadTids *store, uint32 end);
-extern bool pv_deadtids_write(PvDeadTids *store, uint32 end, FILE *file);
+extern uint64 pv_deadtids_write(PvDeadTids *store, uint32 end, FILE *file);
 extern PvDeadTidsRead pv_deadtids_read(PvDeadTids *store, uint32 first,
 									   FILE *file, uint32 *end);
 
@@ -116,11 +112,6 @@ extern Size pv_deadtids_limit(PvDeadTids *store);
 #define PV_ENTRY_LAYOUT(entry) \
 	((PvSegmentLayout) ((entry) & PV_LOW_BITS(PV_LAYOUT_BITS)))
 #define PV_ENTRY_INLINE(entry)	((entry) >> PV_LAYOUT_BITS)
-#define PV_ENTRY_EXTENT(entry) \
-	((entry) >> (PV_LAYOUT_BITS + PV_EXTENT_UNIT_BITS))
-#define PV_ENTRY_OFFSET(entry) \
-	((Size) (((entry) >> PV_LAYOUT_BITS) & \
-			 PV_LOW_BITS(PV_EXTENT_UNIT_BITS)) * PV_SPACE_UNIT)
 
 StaticAssertDecl(PV_LAYOUT_BITS + PV_PLACE_BITS == 32, "an entry is 32 bits");
 StaticAssertDecl(PV_LAYOUT_BITS + PV_INLINE_BITS <= 32,
@@ -128,9 +119,7 @@ StaticAssertDecl(PV_LAYOUT_BITS + PV_INLINE_BITS <= 32,
 
 /*
  * Second level of the directory: which of PV_LEAF_SEGMENTS consecutive
- * segments are present, and the entries of these.  Where a participant fills
- * this many consecutive segments at a time, most leaves are written by one
- * participant.
+ * segments are present, and the entries of these
  */
 #define PV_LEAF_SEGMENTS		32
 
@@ -194,7 +183,7 @@ struct PvDeadTidsShared
 	pg_atomic_uint64 items;
 	pg_atomic_uint64 segments;
 
-	/* In a shared store, the root and then the first extent follow this. */
+	/* The root follows this, and in a shared store the first extent. */
 	PvSpaceShared space;
 };
 
@@ -242,8 +231,10 @@ pv_deadtids_entry(PvDeadTids *store, uint32 segno)
 static inline const char *
 pv_deadtids_segment(PvDeadTids *store, uint32 entry)
 {
-	return pv_space_extent(&store->space, PV_ENTRY_EXTENT(entry)) +
-		PV_ENTRY_OFFSET(entry);
+	uint32		place = entry >> PV_LAYOUT_BITS;
+
+	return pv_space_extent(&store->space, place >> PV_EXTENT_UNIT_BITS) +
+		(Size) (place & PV_LOW_BITS(PV_EXTENT_UNIT_BITS)) * PV_SPACE_UNIT;
 }
 
 /*

@@ -9,12 +9,9 @@
  *	  last record		the number END_SEGMENT, without a segment
  *
  * A store is read from the file segment by segment, through the functions that
- * fill it.  So it may have another limit, and other participants, than the
- * store that was written.  What the file has is checked as arguments of these
- * functions are, and by a checksum for each record.
- *
- * The file is written and read by the same server, so numbers are in its byte
- * order.
+ * fill it, which check their arguments.  So it may have another limit, and
+ * other participants, than the store that was written.  The file is of the
+ * same server, so numbers are in its byte order.
  *
  * One participant runs this, while no other uses the store.
  *
@@ -52,6 +49,7 @@ typedef struct ReadSegment
 					   sizeof(uint64) + 1];
 } ReadSegment;
 
+/* Return the checksum of a record and its segment. */
 static pg_crc32c
 checksum(const Record *record, const void *packed)
 {
@@ -93,24 +91,6 @@ open_segment(PvDeadTids *store, uint32 segno, PvDeadTidsIter *iter,
 	return true;
 }
 
-/* Return the bytes that the segments before "end" take in a file. */
-uint64
-pv_deadtids_file_bytes(PvDeadTids *store, uint32 end)
-{
-	uint64		bytes = sizeof(Record);
-	PvDeadTidsIter iter;
-	Record		record;
-
-	for (uint32 segno = 0; segno < Min(end, store->nsegments); segno++)
-	{
-		if (segno % SEGMENTS_PER_CHECK == 0)
-			CHECK_FOR_INTERRUPTS();
-		if (open_segment(store, segno, &iter, &record))
-			bytes += sizeof(Record) + record.bytes;
-	}
-	return bytes;
-}
-
 /* Return the number of items in the segments before "end". */
 int64
 pv_deadtids_count_before(PvDeadTids *store, uint32 end)
@@ -134,13 +114,14 @@ pv_deadtids_count_before(PvDeadTids *store, uint32 end)
 }
 
 /*
- * Write the segments before "end" to a file.  Return false, with errno set, if
- * that failed.
+ * Write the segments before "end" to a file.  Return their bytes there; 0, with
+ * errno set, if that failed.  Without a file, only count.
  */
-bool
+uint64
 pv_deadtids_write(PvDeadTids *store, uint32 end, FILE *file)
 {
 	Record		last = {.segno = END_SEGMENT};
+	uint64		bytes = sizeof(Record);
 
 	for (uint32 segno = 0; segno < Min(end, store->nsegments); segno++)
 	{
@@ -149,11 +130,15 @@ pv_deadtids_write(PvDeadTids *store, uint32 end, FILE *file)
 
 		if (segno % SEGMENTS_PER_CHECK == 0)
 			CHECK_FOR_INTERRUPTS();
-		if (open_segment(store, segno, &iter, &record) &&
-			!write_record(&record, iter.segment, file))
-			return false;
+		if (!open_segment(store, segno, &iter, &record))
+			continue;
+		if (file != NULL && !write_record(&record, iter.segment, file))
+			return 0;
+		bytes += sizeof(Record) + record.bytes;
 	}
-	return write_record(&last, NULL, file);
+	if (file != NULL && !write_record(&last, NULL, file))
+		return 0;
+	return bytes;
 }
 
 /* Read a record and its segment.  Return false if it is damaged. */

@@ -13,7 +13,6 @@
  */
 #include "postgres.h"
 
-#include "store/container.h"
 #include "store/deadtids.h"
 
 /*
@@ -40,25 +39,12 @@ notice_reset(PvDeadTids *store)
  */
 
 /*
- * If the spare chunk begins where the current one ends, join them, so that no
- * space remains unused between them.
- */
-static void
-join_chunks(PvDeadTids *store)
-{
-	if (store->chunk.next == NULL || store->chunk.end != store->spare.next)
-		return;
-	store->chunk.end = store->spare.end;
-	memset(&store->spare, 0, sizeof(store->spare));
-}
-
-/*
  * Make sure that a segment of the largest size can be stored, with a leaf.
  * Return false if the store is full.
  *
  * Shared memory is taken now, because it may be used up when it is needed.
- * Local memory is allocated only when it is needed, so that a store of a few
- * kilobytes is possible; until the limit is reached it is available.
+ * Local memory is allocated when it is needed, so that a small store is
+ * possible.
  */
 static bool
 secure_room(PvDeadTids *store)
@@ -75,7 +61,13 @@ secure_room(PvDeadTids *store)
 					  pv_deadtids_num_segments_used(store) == 0,
 					  &store->spare))
 	{
-		join_chunks(store);
+		/* where the spare chunk follows the current one, leave no gap */
+		if (store->chunk.next != NULL &&
+			store->chunk.end == store->spare.next)
+		{
+			store->chunk.end = store->spare.end;
+			memset(&store->spare, 0, sizeof(store->spare));
+		}
 		return true;
 	}
 	if (pv_deadtids_num_segments_used(store) == 0)
@@ -140,8 +132,7 @@ merge_leaf(PvDeadTids *store, const PvLeaf *older, PvLeaf *leaf)
 /*
  * Enter the segments that this participant has ended into the directory.  A
  * participant calls this when it is done, before the barrier after which
- * others read.  It never allocates shared memory, but may have to map extents
- * that others have allocated.
+ * others read.  Never allocates shared memory, but may map extents of others.
  */
 void
 pv_deadtids_publish(PvDeadTids *store)
@@ -187,10 +178,9 @@ add_entry(PvDeadTids *store, uint32 segno, uint32 entry)
 static bool
 is_stored(PvDeadTids *store, uint32 segno)
 {
-	if (store->leafno == segno / PV_LEAF_SEGMENTS &&
-		(store->pending & ((uint32) 1 << segno % PV_LEAF_SEGMENTS)))
-		return true;
-	return pv_deadtids_entry(store, segno) != 0;
+	return (store->leafno == segno / PV_LEAF_SEGMENTS &&
+			(store->pending & ((uint32) 1 << segno % PV_LEAF_SEGMENTS))) ||
+		pv_deadtids_entry(store, segno) != 0;
 }
 
 
@@ -200,12 +190,9 @@ is_stored(PvDeadTids *store, uint32 segno)
  */
 
 /*
- * Begin a segment.  From now on this participant owns it.  This reserves the
- * room that a segment can need at most, which may allocate shared memory, so
- * the caller holds no buffer lock.
- *
- * Return false if the store is full.  Then nothing has changed, and the caller
- * has to stop before this segment.
+ * Begin a segment.  From now on this participant owns it.  This may allocate
+ * shared memory, so the caller holds no buffer lock.  Return false if the
+ * store is full; then the caller has to stop before this segment.
  */
 bool
 pv_deadtids_begin_segment(PvDeadTids *store, uint32 segno)
@@ -235,13 +222,15 @@ pv_deadtids_begin_segment(PvDeadTids *store, uint32 segno)
 }
 
 /*
- * Raise an error if the arguments of pv_deadtids_add_block() are impossible.
+ * Add a block of the current segment, with its n >= 1 dead offsets in
+ * ascending order.  Blocks are added in ascending order, too.  Raise an error
+ * if the arguments are impossible.  Never allocates.
  */
-static void
-check_block(const PvDeadTids *store, BlockNumber blk,
-			const OffsetNumber *offsets, int n)
+void
+pv_deadtids_add_block(PvDeadTids *store, BlockNumber blk,
+					  const OffsetNumber *offsets, int n)
 {
-	const PvSegmentBuild *build = store->build;
+	PvSegmentBuild *build = store->build;
 
 	if (!store->begun)
 		elog(ERROR, "block %u is stored outside of a segment", blk);
@@ -262,19 +251,7 @@ check_block(const PvDeadTids *store, BlockNumber blk,
 			elog(ERROR, "block %u has dead items out of order: %u after %u",
 				 blk, offsets[i], offsets[i - 1]);
 	}
-}
-
-/*
- * Add a block of the current segment, with its n >= 1 dead offsets in
- * ascending order.  Blocks are added in ascending order, too.  Never
- * allocates.
- */
-void
-pv_deadtids_add_block(PvDeadTids *store, BlockNumber blk,
-					  const OffsetNumber *offsets, int n)
-{
-	check_block(store, blk, offsets, n);
-	pv_segment_add(store->build, blk % PV_SEGMENT_BLOCKS, offsets, n);
+	pv_segment_add(build, blk % PV_SEGMENT_BLOCKS, offsets, n);
 }
 
 /*

@@ -17,18 +17,16 @@
  * extent is one atomic operation without a lock.
  *
  * A new extent is a quarter of the memory that the space has already, so
- * extents are few: 15 on the way from 1 MB to 20 MB, and 110 for 4 GB.  A
- * participant that finds no room in any of them makes the next one, under a
- * lightweight lock.  Others that need room wait for the lock, and then take
- * from the new extent.  Without the lock each of them would add an extent of a
- * quarter of all memory.  This cannot deadlock: the caller holds no buffer
- * lock, and the locks that the server takes when it creates a DSM segment are
- * held for moments.  After an error the lock is released by the abort, or by
- * the end of the process, and the next participant tries.
+ * extents are few: 110 for 4 GB.  A participant that finds no room in any of
+ * them makes the next one, under a lightweight lock.  Others that need room
+ * wait for the lock, and then take from the new extent.  This cannot deadlock:
+ * the caller holds no buffer lock, and the locks that the server takes when it
+ * creates a DSM segment are held for moments.  After an error the lock is
+ * released by the abort, or by the end of the process.
  *
- * A DSA is not used here for two reasons.  Its segments are larger than what
- * was asked for, so the memory counted would not be the memory allocated.  And
- * it takes a lock for each allocation.
+ * A DSA would take a lock for each allocation, and its segments are larger
+ * than what was asked for, so the memory counted would not be the memory
+ * allocated.
  *
  * Memory is counted by extents, as it is allocated, plus the caller's
  * overhead.  It stays within the limit, except where the caller asks for
@@ -60,8 +58,7 @@
 #define LOCAL_GRAIN			((Size) 2048)
 #define SHARED_GRAIN		((Size) 4096)
 #define SEGMENT_MIN_BYTES	((Size) 64 * 1024)
-#define GROWTH				4	/* a new extent is 1/GROWTH of the memory so
-								 * far */
+#define GROWTH				4	/* a new extent is 1/GROWTH of the memory */
 
 /* A chunk is this part of its extent, so that all participants get some. */
 #define CHUNK_SHARE			16
@@ -77,10 +74,7 @@ count_extents(PvSpaceShared *shared)
 	return Min(pg_atomic_read_u32(&shared->nextents), PV_MAX_EXTENTS);
 }
 
-/*
- * Return the share of the memory within the limit that is taken, 0 to 1.
- * Other processes may take memory meanwhile.
- */
+/* Return the share of the memory within the limit that is taken, 0 to 1. */
 double
 pv_space_share_used(PvSpaceShared *shared)
 {
@@ -183,10 +177,10 @@ leave_with_segment(dsm_segment *seg, Datum shared)
 }
 
 /*
- * Attach to a space that pv_space_init() has set up for several processes.
- * Extents are mapped for the current resource owner.  "home" is the address of
- * the home extent, and seg the DSM segment that has the shared part, NULL if
- * it is in other memory.  Raise an error if all processes have left the space.
+ * Attach to a space that several processes use.  Extents are mapped for the
+ * current resource owner.  "home" is the address of the home extent, and seg
+ * the DSM segment that has the shared part, NULL if it is in other memory.
+ * Raise an error if all processes have left the space.
  */
 void
 pv_space_attach(PvSpace *space, PvSpaceShared *shared, char *home,
@@ -209,10 +203,9 @@ pv_space_attach(PvSpace *space, PvSpaceShared *shared, char *home,
 }
 
 /*
- * Unmap the extents that this backend has mapped, also for its other handles
- * on the same shared part.  A process that attached with a DSM segment leaves
- * the space when it detaches from that, any other leaves now.  A local space
- * is freed with its memory context.
+ * Unmap the extents that this backend has mapped, also for its other handles.
+ * A process that attached with a DSM segment leaves the space when it detaches
+ * from that, any other leaves now.  A local space goes with its memory context.
  */
 void
 pv_space_detach(PvSpace *space)
@@ -233,10 +226,7 @@ pv_space_detach(PvSpace *space)
 		leave(space->shared);
 }
 
-/*
- * Release all chunks, and keep the memory.  One participant calls this while
- * no other uses the space.
- */
+/* Release all chunks and keep the memory, while nobody uses the space. */
 void
 pv_space_reset(PvSpace *space)
 {
@@ -325,8 +315,8 @@ count_memory(PvSpace *space, Size bytes, bool smallest, bool regardless)
 }
 
 /*
- * Create and pin a DSM segment of this many bytes, and assign it the number of
- * an extent.  Return its address, NULL if it could not be created.
+ * Create and pin a DSM segment of this many bytes, and give it the number of
+ * an extent.  Return its address, NULL if that is not possible.
  */
 static char *
 make_segment(PvSpace *space, Size bytes, uint32 *number, dsm_handle *handle)
@@ -353,9 +343,8 @@ make_segment(PvSpace *space, Size bytes, uint32 *number, dsm_handle *handle)
 }
 
 /*
- * Make an extent with at least this many usable bytes, or the smallest one
- * that has them.  Return false if that is not possible.  The caller holds the
- * lock "growing", unless the space is local.
+ * Make such an extent.  Return false if that is not possible.  The caller holds
+ * the lock "growing", unless the space is local.
  */
 static bool
 make_extent(PvSpace *space, Size bytes, bool smallest, bool regardless)
@@ -396,19 +385,6 @@ make_extent(PvSpace *space, Size bytes, bool smallest, bool regardless)
  */
 
 /*
- * Return the size of a chunk of at least "bytes" bytes from an extent of this
- * size.
- */
-static Size
-chunk_bytes(const PvSpace *space, Size size, Size bytes)
-{
-	if (space->local)
-		return size;
-	size = Min(size / CHUNK_SHARE, CHUNK_MAX_BYTES);
-	return Max(TYPEALIGN(PV_SPACE_UNIT, size), bytes);
-}
-
-/*
  * Take a chunk of at least this many bytes, a multiple of the unit, from an
  * extent.  Return false if it has less left, or is for other requests.
  */
@@ -419,17 +395,21 @@ take_from(PvSpace *space, uint32 number, Size bytes, bool regardless,
 	PvExtent   *extent = &space->shared->extents[number];
 	Size		size = pg_atomic_read_u32(&extent->size);
 	uint32		used;
+	Size		wanted;
 	Size		taken;
 
 	pg_read_barrier();			/* pairs with the one in enter_extent() */
 	if (size == 0 || (extent->is_beyond_limit && !regardless))
 		return false;
+	wanted = Min(size / CHUNK_SHARE, CHUNK_MAX_BYTES);
+	wanted = space->local ? size :
+		Max(TYPEALIGN(PV_SPACE_UNIT, wanted), bytes);
 	used = pg_atomic_read_u32(&extent->used);
 	do
 	{
 		if (size < used + bytes)
 			return false;
-		taken = Min(chunk_bytes(space, size, bytes), size - used);
+		taken = Min(wanted, size - used);
 	} while (!pg_atomic_compare_exchange_u32(&extent->used, &used,
 											 used + taken));
 
@@ -453,17 +433,26 @@ take_from_any(PvSpace *space, Size bytes, bool regardless, PvChunk *chunk)
 }
 
 /*
- * No extent had enough room: make one and take a chunk from it, unless another
- * participant has made one by the time that we have the lock.  Where the
- * machine's shared memory is nearly used up, a small one may be possible
- * still.  Return false if no extent can be made.
+ * Take a chunk of at least this many bytes, aligned to a unit.  This may
+ * allocate shared memory, so the caller holds no buffer lock.  Return false if
+ * the limit would be exceeded, unless the chunk is needed "regardless", and if
+ * no memory or no number is left for another extent.
  */
-static bool
-grow_and_take(PvSpace *space, Size bytes, bool regardless, PvChunk *chunk)
+bool
+pv_space_take(PvSpace *space, Size bytes, bool regardless, PvChunk *chunk)
 {
 	PvSpaceShared *shared = space->shared;
 	bool		taken;
 
+	bytes = TYPEALIGN(PV_SPACE_UNIT, bytes);
+	if (take_from_any(space, bytes, regardless, chunk))
+		return true;
+
+	/*
+	 * Make an extent, unless another participant has made one by the time that
+	 * we have the lock.  Where shared memory is nearly used up, a small one
+	 * may be possible still.
+	 */
 	if (!space->local)
 		LWLockAcquire(&shared->growing, LW_EXCLUSIVE);
 	do
@@ -475,18 +464,4 @@ grow_and_take(PvSpace *space, Size bytes, bool regardless, PvChunk *chunk)
 	if (!space->local)
 		LWLockRelease(&shared->growing);
 	return taken;
-}
-
-/*
- * Take a chunk of at least this many bytes, aligned to a unit.  This may
- * allocate shared memory, so the caller holds no buffer lock.  Return false if
- * the limit would be exceeded, unless the chunk is needed "regardless", and if
- * no memory or no number is left for another extent.
- */
-bool
-pv_space_take(PvSpace *space, Size bytes, bool regardless, PvChunk *chunk)
-{
-	bytes = TYPEALIGN(PV_SPACE_UNIT, bytes);
-	return take_from_any(space, bytes, regardless, chunk) ||
-		grow_and_take(space, bytes, regardless, chunk);
 }

@@ -4,8 +4,6 @@
  *	  A space: memory that several processes fill, made of extents, and freed
  *	  as a whole.
  *
- * See store/space.c.
- *
  * Portions Copyright (c) 2026, parvacuum developers
  *
  *-------------------------------------------------------------------------
@@ -67,13 +65,10 @@ typedef struct PvSpace
 	char	   *extents[PV_MAX_EXTENTS];	/* addresses, NULL if not mapped */
 } PvSpace;
 
-/*
- * A piece of the space that one participant fills; next is NULL if there is
- * none.
- */
+/* A piece of the space that one participant fills */
 typedef struct PvChunk
 {
-	char	   *next;			/* first free byte */
+	char	   *next;			/* first free byte; NULL: no chunk */
 	char	   *end;			/* end of the chunk */
 	char	   *base;			/* beginning of the extent */
 	uint32		extent;

@@ -4,22 +4,16 @@
  *	  One cost balance for all scheduler workers.
  *
  * Core gives each autovacuum worker a part of the cost limit.  Each sleeps for
- * its own part, after the work, and begins anew with every table.  So the time
- * that the work takes does not count, and what is left at the end of a table
- * is lost.
+ * its own part, after the work, and begins anew with every table.
  *
  * Here all processes charge one balance.  It is a point in time, until which
  * the cost units used so far last at the configured rate.  A process moves it
- * on by the time that its cost units are worth, and sleeps until then.  So any
- * number of processes share one rate, and the time counts in which they work,
- * or sleep longer than they wanted to.
+ * on by the time that its cost units are worth, and sleeps until then.  So the
+ * time counts in which processes work, or sleep longer than they wanted to.
  *
- * An unused balance saves up 50 ms at most, because a disk that was idle is no
- * faster for it.
- *
- * Scheduler workers and their parallel workers run this between two pages.  No
- * lock is needed: there is one compare-and-exchange.  It is the virtual
- * scheduling form of the generic cell rate algorithm (ITU-T I.371).
+ * Scheduler workers and their parallel workers run this between two pages,
+ * without a lock.  It is the virtual scheduling form of the generic cell rate
+ * algorithm (ITU-T I.371).
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -29,12 +23,13 @@
 
 #include "throttle/cost.h"
 
-/* Microseconds that an unused balance saves up */
+/* Microseconds that an unused balance saves up: an idle disk gets no faster */
 #define MAX_CREDIT				50000
 
 /* The longest wait that is left after a change of the rate, in microseconds */
 #define LONGEST_DEBT			3.6e9
 
+/* Set up a balance of which nothing is used. */
 void
 pv_balance_init(PvCostBalance *balance)
 {
@@ -68,8 +63,8 @@ pv_balance_change_rate(PvCostBalance *balance, int64 old_rate, int64 new_rate,
 
 /*
  * Charge the units that were used.  Return how many microseconds to wait
- * before more is done, 0 for none.  The clock is the caller's, in
- * microseconds.  A rate of 0 is no limit.
+ * before more is done.  The clock is the caller's, in microseconds.  A rate of
+ * 0 is no limit.
  */
 int64
 pv_balance_charge(PvCostBalance *balance, int64 units, int64 units_per_sec,

@@ -31,31 +31,25 @@
  *		limit * (1 + scale * (n - 1))
  *
  * and each of them has an n-th of that, with a cost balance of its own.
- * Longer sleeps make a share smaller.  At scale 1 each participant adds a full
- * share. At scale 0 all of them together do no more I/O than one process
- * would.  When a participant runs out of work, the others take over its share
- * at their next pv_cost_poll().  Otherwise a large index that is left to one
- * process would be vacuumed at a fraction of the budget.
- *
- * Within an access method only the callback of a bulk deletion polls, and in
- * index cleanup a share lasts until the index is done.  So in the index phases
- * n is not the number of participants at work, but of those that can still get
- * an index: the participants or the indexes not done yet, whichever is less.
- * It only falls, so shares that were taken early add up to no more than one
+ * Longer sleeps make a share smaller.  When a participant runs out of work, the
+ * others take over its share at their next pv_cost_poll().  Otherwise a large
+ * index that is left to one process would be vacuumed at a fraction of the
  * budget.
  *
- * We do not use core's VacuumSharedCostBalance.  There the process that makes
- * the common balance exceed the limit sleeps only for what it has done itself,
- * so that n busy processes use up to n budgets.  And its pointers into dynamic
- * shared memory dangle after an error.
+ * In index cleanup no access method polls, so a share lasts until the index is
+ * done.  So in the index phases n is not the number of participants at work,
+ * but of those that can still get an index: the participants or the indexes
+ * not done yet, whichever is less.  It only falls, so shares that were taken
+ * early add up to no more than one budget.
+ *
+ * We do not use core's VacuumSharedCostBalance.  There a process sleeps only
+ * for what it has done itself, so that n busy processes use up to n budgets.
+ * And its pointers into dynamic shared memory dangle after an error.
  *
  * A leader whose vacuum no session waits for applies reloads (base/reload.c).
  * It looks for them at every page, every few index tuples, and while it waits
- * for its workers, and gives the workers the new budget and settings.
- *
- * Locks: a spinlock protects the budget and the settings.  The epoch, an
- * atomic, is incremented after each change.  A share that is stale for a
- * moment does no harm.
+ * for its workers, and gives the workers the new budget and settings.  A share
+ * that is stale for a moment does no harm.
  *
  * Core: commands/vacuum.c, compute_parallel_delay.
  *
@@ -80,8 +74,7 @@ bool		pv_is_scheduler_worker = false;
 
 /*
  * How much of a sleep that took longer than owed counts for the next one, in
- * microseconds and in cost units.  A process that was stopped for an hour must
- * not go on for an hour without a sleep.
+ * microseconds and in cost units: a process may have been stopped for an hour
  */
 #define MAX_CREDIT_USECS		100000
 #define MAX_CREDIT_UNITS		(1 << 24)
@@ -132,8 +125,8 @@ increment_epoch(PvCostShared *shared)
 }
 
 /*
- * Leader, between phases: in the next phase nsharers processes can work at a
- * time, one for each index, or more if several can vacuum one together.
+ * Leader, between phases: let nsharers processes share the budget in the next
+ * phase, one for each index, or more if several can vacuum one together.
  */
 void
 pv_cost_begin_indexes(PvCostShared *shared, int nsharers)
@@ -189,10 +182,7 @@ pv_cost_lead_autovacuum(const PvOwnCosts *own)
 	pv_cost.mode = PV_COST_AUTOVACUUM;
 }
 
-/*
- * Leader: read what has changed in the configuration, and give it to the
- * workers.
- */
+/* Leader: read the configuration again, and give it to the workers. */
 static void
 apply_reload(PvCostShared *shared)
 {
@@ -221,13 +211,6 @@ apply_reload(PvCostShared *shared)
 		pv_cost_autovacuum_reloaded();
 }
 
-static bool
-same_budget(const PvCostBudget *a, const PvCostBudget *b)
-{
-	return a->delay == b->delay && a->limit == b->limit &&
-		a->scale == b->scale;
-}
-
 /* Leader that is an autovacuum worker: store the current budget. */
 static void
 refresh_budget(PvCostShared *shared)
@@ -235,7 +218,9 @@ refresh_budget(PvCostShared *shared)
 	PvCostBudget budget;
 
 	pv_cost_autovacuum_budget(&budget);
-	if (!same_budget(&budget, &shared->budget))
+	if (budget.delay != shared->budget.delay ||
+		budget.limit != shared->budget.limit ||
+		budget.scale != shared->budget.scale)
 	{
 		SpinLockAcquire(&shared->mutex);
 		shared->budget = budget;
@@ -247,8 +232,7 @@ refresh_budget(PvCostShared *shared)
 /*
  * Leader of a vacuum that no session waits for: find out what holds for it
  * now, and take its share.  An autovacuum worker always takes it, because core
- * may have stored its own values.  This takes no lock but spinlocks, so a page
- * may be locked.
+ * may have stored its own values.  A page may be locked.
  */
 void
 pv_cost_refresh(PvCostShared *shared)
@@ -284,9 +268,7 @@ pv_cost_begin_work(PvCostShared *shared)
 	pv_cost_take_share();
 }
 
-/*
- * No work is left for this participant in this phase, and it is about to wait.
- */
+/* Note that this participant has no work left, and is about to wait. */
 void
 pv_cost_end_work(void)
 {
@@ -356,8 +338,8 @@ pv_cost_disable(void)
 }
 
 /*
- * Leader: restore its own settings, after success and after an error alike.
- * The settings of an autovacuum worker may have changed meanwhile.
+ * Leader: restore its own settings, after an error too.  Those of an
+ * autovacuum worker may have changed meanwhile.
  */
 void
 pv_cost_restore(void)
@@ -384,7 +366,6 @@ pv_cost_restore(void)
 	saved.valid = false;
 }
 
-
 /*
  * Sleep at a delay point where that is due, and count the time.  Return the
  * microseconds slept.
@@ -396,27 +377,16 @@ pv_cost_sleep(void)
 	int64		slept;
 
 	pv_cost_delay_points();
-	slept = pv_usecs_of_machine() - begin;
+	slept = pv_usecs_since(begin);
 	pv_cost.slept_usecs += slept;
 	return slept;
 }
 
-
-/* ----------------------------------------------------------------
- *		Sleeps that forgive nothing
- *
- * A sweep (engine/sweep.c) sleeps after it has released a leaf, which may have
- * cost many times the limit.  Core's delay point sleeps for four delays at
- * most, and would forgive the rest.
- * ----------------------------------------------------------------
- */
-
 /*
- * Sleep once for what is owed, or for some of it, and subtract what the time
- * slept is worth from the balance.  That is one unit at least, since only whole
- * units can be subtracted.  Measure the time, because a signal may end a sleep
- * early and the kernel may prolong it.  So the balance may become negative.
- * Return the microseconds slept.
+ * Sleep once for what is owed, or for some of it, for one unit at least.
+ * Subtract from the balance what the time slept is worth.  A signal may end a
+ * sleep early, and the kernel may prolong it, so the balance may become
+ * negative.  Return the microseconds slept.
  */
 static int64
 nap(double usecs_per_unit)
@@ -434,7 +404,7 @@ nap(double usecs_per_unit)
 	if (IsUnderPostmaster && !PostmasterIsAlive())
 		exit(1);
 
-	slept = pv_usecs_of_machine() - begin;
+	slept = pv_usecs_since(begin);
 	worth = Min(slept, owed + MAX_CREDIT_USECS) / usecs_per_unit;
 	VacuumCostBalance -=
 		(int) Min(worth, VacuumCostBalance + MAX_CREDIT_UNITS);
@@ -442,9 +412,11 @@ nap(double usecs_per_unit)
 }
 
 /*
- * Sleep until all cost units used so far are slept off.  This is for a process
- * that has a budget, not the scheduler's balance.  It must not hold a lock or
- * a pin that others wait for.  Return the microseconds slept.
+ * Sleep until all cost units used so far are slept off.  A sweep does so after
+ * it has released a leaf, which may have cost many times the limit; core's
+ * delay point would forgive what is worth more than four delays.  This is for
+ * a process that has a budget.  It must not hold a lock or a pin that others
+ * wait for.  Return the microseconds slept.
  *
  * Core: commands/vacuum.c, vacuum_delay_point.
  */

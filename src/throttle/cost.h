@@ -23,8 +23,7 @@ typedef struct PvCostBudget
 {
 	double		delay;			/* milliseconds; 0: no throttling */
 	int			limit;			/* cost units per delay, of one process */
-	double		scale;			/* what each further process adds: 0 nothing,
-								 * 1 as much again */
+	double		scale;			/* share that each further process adds */
 } PvCostBudget;
 
 /* In the memory that the participants of one vacuum share; a sweep has one */
@@ -42,9 +41,8 @@ typedef struct PvCostShared
 
 	/* Atomics */
 	pg_atomic_uint32 nactive;	/* participants at work */
-	pg_atomic_uint32 nunits;	/* in an index phase: participants that could
-								 * be at work, by the indexes not done yet;
-								 * else 0 */
+	pg_atomic_uint32 nunits;	/* in an index phase: participants that the
+								 * indexes not done yet could use; else 0 */
 	pg_atomic_uint32 epoch;		/* incremented after each change of the above,
 								 * except by the leader before the first phase */
 } PvCostShared;
@@ -67,8 +65,7 @@ typedef struct PvCostState
 	uint32		epoch;			/* in which its share was computed */
 
 	bool		follows_reloads;	/* leads a vacuum that applies reloads */
-	uint32		nreloads;		/* reloads that it has applied, since the
-								 * vacuum began */
+	uint32		nreloads;		/* applied since the vacuum began */
 	int64		slept_usecs;	/* in pv_cost_delay(), ever; only increases */
 } PvCostState;
 
@@ -104,10 +101,7 @@ extern void pv_cost_autovacuum_budget(PvCostBudget *budget);
 extern void pv_cost_weigh_pages(double times);
 extern void pv_cost_autovacuum_end(bool failsafe);
 
-/*
- * throttle/balance.c: one cost balance of several processes, which charge it
- * without a lock.
- */
+/* throttle/balance.c: one cost balance of several processes */
 typedef struct PvCostBalance
 {
 	pg_atomic_uint64 charged_until; /* until then the rate is used up; in
@@ -136,13 +130,6 @@ extern bool pv_cost_sleep_on(void);
 extern void pv_cost_flush(void);
 extern void pv_cost_charge_slept(void);
 
-/* Is this process throttled by the scheduler's balance now? */
-static inline bool
-pv_cost_uses_balance(void)
-{
-	return pv_cost.mode == PV_COST_SCHEDULER;
-}
-
 /* Is this process a scheduler worker? */
 extern bool pv_is_scheduler_worker;
 
@@ -153,13 +140,6 @@ pv_is_automatic(void)
 	return pv_is_scheduler_worker || pv_is_autovacuum_worker();
 }
 
-/* Return how many reloads this process has applied in this vacuum. */
-static inline uint32
-pv_cost_reloads_applied(void)
-{
-	return pv_cost.nreloads;
-}
-
 /* Has the budget, or the number of participants at work, changed? */
 static inline bool
 pv_cost_share_is_stale(void)
@@ -168,9 +148,8 @@ pv_cost_share_is_stale(void)
 }
 
 /*
- * Recompute this process's share if that is stale, and apply the current
- * settings.  Call this before every delay point that we can reach.  It is
- * cheap, and a page may be locked.
+ * Apply the current settings and share.  Call this before every delay point
+ * that we can reach.  It is cheap, and a page may be locked.
  */
 static inline void
 pv_cost_poll(void)

@@ -3,11 +3,9 @@
  * cost_autovacuum.c
  *	  The budget of an autovacuum worker that leads a vacuum.
  *
- * This budget changes while the worker is at a table: when other autovacuum
- * workers start and end, core moves parts of the cost limit, and an
- * administrator may change the settings (base/reload.c).
- *
- * From PG 16 on core's functions return the current limits.  PG 15 differs:
+ * This budget changes while the worker is at a table, by core's balancing and
+ * by reloads.  From PG 16 on core's functions return the current limits.  PG 15
+ * differs:
  *
  *	- It stores its own limit and delay over ours whenever an autovacuum worker
  *	  has slept.  So such a leader takes its share by counting each page
@@ -66,8 +64,7 @@ static struct
 
 /*
  * Get the limits that the configuration gives to autovacuum.  In an autovacuum
- * worker the variables of vacuum_cost_* hold its own limits, so look up these
- * settings.
+ * worker the variables of vacuum_cost_* hold its own limits.
  *
  * Core: postmaster/autovacuum.c, table_recheck_autovac.
  */
@@ -83,9 +80,9 @@ pv_cost_of_autovacuum(PvCostBudget *budget)
 }
 
 /*
- * Get the limits of a table with these storage parameters.  Return whether the
- * table has limits of its own, which the scheduler's budget does not include.
- * A cost limit without a delay has no effect.
+ * Get the limits of a table with these storage parameters.  Return whether
+ * they are its own, and not in the scheduler's budget.  A cost limit without a
+ * delay has no effect.
  */
 bool
 pv_cost_of_table(const AutoVacOpts *options, PvCostBudget *budget)
@@ -99,27 +96,22 @@ pv_cost_of_table(const AutoVacOpts *options, PvCostBudget *budget)
 	return true;
 }
 
-/* Begin the vacuum of a table.  own says which limits no reload changes. */
-void
-pv_cost_autovacuum_begin(const PvOwnCosts *own)
-{
-	int			limit;
-
-	leader.owns = *own;
-	leader.nworkers = 0;
-	pv_cost_of_autovacuum(&leader.began_with);
-	leader.configured = leader.began_with;
-	pv_autovacuum_cost_settings(&leader.delay, &limit);
-}
-
 /* Look up the limits again after a reload. */
 void
 pv_cost_autovacuum_reloaded(void)
 {
-	int			limit;
-
 	pv_cost_of_autovacuum(&leader.configured);
-	pv_autovacuum_cost_settings(&leader.delay, &limit);
+	leader.delay = pv_autovacuum_cost_delay();
+}
+
+/* Begin the vacuum of a table.  own says which limits no reload changes. */
+void
+pv_cost_autovacuum_begin(const PvOwnCosts *own)
+{
+	leader.owns = *own;
+	leader.nworkers = 0;
+	pv_cost_autovacuum_reloaded();
+	leader.began_with = leader.configured;
 }
 
 /* On PG 15: put what reloads have changed in place of core's values. */
@@ -176,10 +168,8 @@ pv_cost_weigh_pages(double times)
 void
 pv_cost_autovacuum_end(bool failsafe)
 {
-	double		delay;
-	int			limit;
+	double		delay = pv_autovacuum_cost_delay();
 
-	pv_autovacuum_cost_settings(&delay, &limit);
 	if (!failsafe)
 		VacuumCostActive = delay > 0;
 }

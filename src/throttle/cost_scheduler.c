@@ -3,23 +3,19 @@
  * cost_scheduler.c
  *	  The scheduler's cost balance.
  *
- * Scheduler workers and the parallel workers that they lead have one balance
- * (throttle/balance.c) for all tables.  At a poll they charge what they have
- * used, if it is enough.  Then core's delay point sleeps, where that does no
- * harm (pv_make_sleep_due() in base/borrowed.c).
+ * Scheduler workers and their parallel workers have one balance
+ * (throttle/balance.c).  At a poll they charge what they have used, if it is
+ * enough.  Then core's delay point sleeps, where that does no harm
+ * (pv_make_sleep_due() in base/borrowed.c).
  *
  * Code of core that comes to no poll of ours, as in ANALYZE, sleeps by core's
  * own limit, which is set to a worker's part of the rate.  A change of the
  * rate takes effect there at the next poll, which may be at the next table.
  *
- * The balance that core counts (VacuumCostBalance) has two states:
+ * VacuumCostBalance is what was used since the last charge or, while a sleep is
+ * due, a constant that no process uses up.  Core sets it to 0 when it has slept.
  *
- *		not charged		what was used since the last charge
- *		sleep is due	a constant that no process uses up; core's delay point
- *						sleeps, and sets it to 0
- *
- * The launcher sets the rate.  The balance and the rate are atomics in main
- * shared memory.  No lock is needed.
+ * The balance and the rate are atomics in main shared memory, without a lock.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -43,10 +39,7 @@
 /* The shortest sleep, in microseconds */
 #define MIN_SLEEP_USECS			1000
 
-/*
- * The longest sleep, in microseconds.  A longer one is made in parts, because
- * the rate may change.
- */
+/* The longest part of a sleep, during which the rate may change */
 #define MAX_SLEEP_USECS			1000000
 
 /* Each sleep of core's code that comes to no poll, in microseconds */
@@ -92,28 +85,21 @@ pv_cost_shmem_startup(LWLock *its_lock)
 	}
 }
 
-/*
- * Return the cost units per second that the scheduler may use; 0 for no limit.
- */
+/* Return the scheduler's cost units per second; 0 for no limit. */
 int64
 pv_cost_rate(void)
 {
 	return pg_atomic_read_u64(&shared_balance->rate);
 }
 
-/*
- * Return the cost units that the scheduler has used since the server started.
- */
+/* Return the cost units that the scheduler has used since the start. */
 int64
 pv_cost_units(void)
 {
 	return pg_atomic_read_u64(&shared_balance->balance.units);
 }
 
-/*
- * Launcher: set the rate of the scheduler, in cost units per second; 0 is no
- * limit.
- */
+/* Launcher: set what pv_cost_rate() returns. */
 void
 pv_cost_set_rate(int64 rate)
 {
@@ -133,6 +119,7 @@ pv_cost_count_worker(int change)
 	pg_atomic_fetch_add_u32(&shared_balance->nworkers, change);
 }
 
+/* Charge units by the machine's clock.  Return the microseconds to wait. */
 static int64
 charge_units(int64 units, int64 rate)
 {
@@ -140,10 +127,7 @@ charge_units(int64 units, int64 rate)
 							 pv_usecs_of_machine());
 }
 
-/*
- * Make core's code, while it comes to no poll, sleep that long each time it
- * has used one worker's part of the rate.
- */
+/* Make core sleep that long for each time it uses a worker's part of the rate. */
 static void
 set_sleep(int64 rate, int64 usecs)
 {
@@ -188,7 +172,7 @@ pv_cost_close_balance(double delay, int limit)
 static bool
 is_still_to_sleep(void)
 {
-	return me.sleep_is_due && pv_sleep_is_due();
+	return me.sleep_is_due && VacuumCostBalance >= PV_DUE_BALANCE;
 }
 
 /*
@@ -230,10 +214,9 @@ pv_cost_charge(void)
 }
 
 /*
- * Sleep again if more is due, after a delay point with no page locked: at a
- * low rate a page may cost more than the longest sleep.  Return false if
- * nothing is due, or if core would not sleep because it has an interrupt to
- * serve first.
+ * Sleep again if more is due, after a delay point with no page locked.  Return
+ * false if nothing is due, or if core would not sleep because it has an
+ * interrupt to serve first.
  */
 bool
 pv_cost_sleep_on(void)
@@ -256,7 +239,7 @@ pv_cost_flush(void)
 	if (pv_cost.mode != PV_COST_SCHEDULER)
 		return;
 	if (is_still_to_sleep())
-		units -= pv_balance_of_sleep();
+		units -= PV_DUE_BALANCE;
 	me.more_is_due = charge_units(units, rate) >= MIN_SLEEP_USECS;
 	begin_counting(rate);
 	me.flushed = pgBufferUsage;
@@ -272,9 +255,8 @@ cost_of(const BufferUsage *usage)
 }
 
 /*
- * After code that did not poll: charge what core has slept off meanwhile, so
- * that other processes wait for it, but no more than the rate allows in a
- * second.  Call pv_cost_flush() before that code.
+ * Charge what core has slept off in code that did not poll, but no more than
+ * the rate allows in a second.  Call pv_cost_flush() before that code.
  */
 void
 pv_cost_charge_slept(void)
