@@ -85,7 +85,10 @@ extern const char *pv_built_for_other(void);
 /* Core freezes all that it can on a page where it has to freeze something */
 #define PV_FREEZES_WHOLE_PAGES	(PG_VERSION_NUM >= 160000)
 
-/* The record that marks a page all-frozen in the map has no conflict horizon */
+/*
+ * The record that marks a page all-frozen in the map has no conflict horizon:
+ * the record that froze the page had it
+ */
 #define PV_FREEZING_COVERS_MAP	(PG_VERSION_NUM >= 160000)
 
 /* Rings of buffers can have any size */

@@ -221,7 +221,10 @@ pv_map_set(Relation rel, Buffer buf, const PvMapChange *map)
 #define apply_map(rel, buf, map)	((void) 0)
 #define MAP_TO_LOG(map)
 
-/* The same; with checksums, the record for the map changes the page's LSN. */
+/*
+ * Set only a page's bits, with an exclusive lock on the page.  With checksums,
+ * the record for the map changes the page's LSN.
+ */
 void
 pv_map_set(Relation rel, Buffer buf, const PvMapChange *map)
 {
@@ -362,9 +365,9 @@ log_prune(Relation rel, Buffer buf, const PvPrunePlan *plan)
 }
 
 /*
- * Freeze tuples of a page, and WAL-log that in a record of its own.  PG 16 has
- * a function for it.  The record of PG 15 has the XID after the conflict
- * horizon.
+ * Freeze tuples of a page, and WAL-log that in a record of its own, which
+ * makes the change safe against truncation of pg_xact.  PG 16 has a function
+ * for it.  The record of PG 15 has the XID after the conflict horizon.
  */
 static void
 freeze_and_log(Relation rel, Buffer buf, TransactionId freeze_horizon,

@@ -41,6 +41,9 @@
  * - All workers of a vacuum have ended when its lock on the table is released,
  *	 also after an error.  So they have noted what they did.
  *
+ * To the indexes it is one more index scan of this vacuum.  GIN empties its
+ * pending list in each of them (engine/index_am.c).
+ *
  * A vacuum of a library that only another process has loaded does not come to
  * our slot.  If it was completed, the statistics know it, and what was kept
  * before is not taken over.

@@ -64,8 +64,9 @@
  *
  * The store lends the memory of the bitmaps when the phase begins.  If there
  * is enough, they have a bit for each page of the index, and some more.
- * Otherwise a bit stands for all pages whose number modulo the size of the
- * bitmap is the same, and each of them is visited.  An unnecessary visit does
+ * Otherwise, and where the index grows beyond that, a bit stands for all pages
+ * whose number modulo the size of the bitmap is the same, and each of them is
+ * visited.  An unnecessary visit does
  * no harm, and no bitmap can overflow.  If there is no memory at all, one
  * process vacuums the index with core's code.
  *

@@ -28,7 +28,8 @@
  *	               text for activity
  *
  * The store grows beyond its reservation, up to its limit, by DSM segments of
- * its own, which are destroyed together with this one.
+ * its own, which are destroyed together with this one.  After an error the end
+ * of the transaction destroys the parallel context.
  *
  * Core: commands/vacuumparallel.c, parallel_vacuum_init.
  *
@@ -106,6 +107,7 @@ find_shared(PvParticipant *self, PvShared *shared)
 static void
 init_shared(PvParticipant *leader, PvShared *shared, const PvVacuumPlan *plan)
 {
+	/* min_dynamic_shared_memory is not zeroed; cycle IDs of B-trees must be */
 	memset(shared, 0, shared_bytes(plan));
 	shared->plan = *plan;
 	shared->collect_dead_items = plan->collect_dead_items;

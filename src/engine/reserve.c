@@ -73,7 +73,7 @@ pv_release_btrees(void)
 	btrees_here = 0;
 }
 
-/* The transaction ends, and so has every vacuum that it ran. */
+/* For every event: no vacuum of the transaction is open at any of them. */
 static void
 release_at_xact_end(XactEvent event, void *arg)
 {
@@ -142,7 +142,7 @@ void
 pv_release_workers(int n)
 {
 	n = Min(n, workers_here);
-	if (n == 0)
+	if (n <= 0)
 		return;
 	workers_here -= n;
 	pg_atomic_fetch_sub_u32(&shared->workers_in_use, n);

@@ -352,6 +352,61 @@ take_label(Node *stmt)
 	return pv_options_label(options);
 }
 
+/* Is any element of the list ours? */
+static bool
+has_ours(const List *defs)
+{
+	ListCell   *lc;
+
+	foreach(lc, defs)
+	{
+		if (is_ours(lfirst_node(DefElem, lc)))
+			return true;
+	}
+	return false;
+}
+
+/* Is it an ALTER TABLE with an element of ours? */
+static bool
+alter_is_ours(Node *stmt)
+{
+	ListCell   *lc;
+
+	if (!IsA(stmt, AlterTableStmt))
+		return false;
+	foreach(lc, ((AlterTableStmt *) stmt)->cmds)
+	{
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+
+		if ((cmd->subtype == AT_SetRelOptions ||
+			 cmd->subtype == AT_ResetRelOptions) &&
+			has_ours((List *) cmd->def))
+			return true;
+	}
+	return false;
+}
+
+/* May a table be created with options of ours, by WITH or by LIKE? */
+static bool
+creation_is_ours(Node *stmt)
+{
+	List	  **options = creation_options(stmt);
+	ListCell   *lc;
+
+	if (options == NULL)
+		return false;
+	if (has_ours(*options))
+		return true;
+	if (!IsA(stmt, CreateStmt))
+		return false;
+	foreach(lc, ((CreateStmt *) stmt)->tableElts)
+	{
+		if (IsA(lfirst(lc), TableLikeClause))
+			return true;
+	}
+	return false;
+}
+
 /*
  * Return the name of a command that maintains tables and that PostgreSQL
  * allows in a read-only transaction, or NULL.
@@ -390,8 +445,8 @@ process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 	ProcessUtility_hook_type next =
 		prev_process_utility ? prev_process_utility : standard_ProcessUtility;
 	Node	   *stmt = pstmt->utilityStmt;
-	bool		alters = IsA(stmt, AlterTableStmt);
-	bool		creates = creation_options(stmt) != NULL;
+	bool		alters = alter_is_ours(stmt);
+	bool		creates = creation_is_ours(stmt);
 	PlannedStmt *volatile changed =
 		alters || creates ? copyObject(pstmt) : pstmt;
 	const char *const label =

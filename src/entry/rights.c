@@ -17,7 +17,7 @@
  *		remove all options				owner of the database, superusers
  *		make urgent requests, and end	superusers, from PG 17 on members of
  *		pauses of tables				pg_maintain
- *		take all places for runs		superusers
+ *		take all places for runs		superusers (count_run() in run.c)
  *		see tables of other databases,	members of pg_read_all_stats
  *		and PIDs
  *		see what was done to a table	the same, its owner in its own database

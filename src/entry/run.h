@@ -87,7 +87,7 @@ typedef struct PvCall
 	BackgroundWorkerHandle *handle; /* NULL before the start and after the end */
 	shm_mq_handle *queue;
 	TimestampTz looked_at;		/* the last look for a deadlock */
-	int			pin_waits;		/* consecutive sightings of one */
+	int			pin_waits;		/* consecutive sightings of a wait for a pin */
 	bool		done;
 	bool		leader_failed;	/* the error that ends the run is its own */
 	PvUsage		usage;			/* valid when done */

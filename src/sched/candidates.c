@@ -276,7 +276,8 @@ pv_need_leave_out_failed(Form_pg_class form, BlockNumber pages,
 
 /*
  * Does the scheduler leave the table alone for now?  An autovacuum worker asks
- * this of a table that has opted in, which it has locked.
+ * this of a table that has opted in, which it has locked.  ANALYZE by
+ * autovacuum does not come here.
  */
 bool
 pv_need_leaves_alone(Relation rel, Oid toast_parent,

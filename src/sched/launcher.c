@@ -189,6 +189,7 @@ drop_queues(TimestampTz begun)
 /*
  * Read pg_database, but for databases that a failed DROP DATABASE has left
  * invalid.  If it is locked, the databases remain as they were last read.
+ * An error leaves the list incomplete, and ends the launcher.
  */
 static void
 read_databases(void)
@@ -220,8 +221,8 @@ read_databases(void)
 			continue;
 		if (all.n == room)
 		{
+			all.list = repalloc_huge(all.list, 2 * room * sizeof(PvDatabase));
 			room *= 2;
-			all.list = repalloc_huge(all.list, room * sizeof(PvDatabase));
 		}
 		note_database(form, &all.list[all.n++]);
 	}

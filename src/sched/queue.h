@@ -137,7 +137,11 @@ pv_wants_large_place(const PvItem *item)
 	return pv_is_large(item) && !item->maybe_held;
 }
 
-/* Queued tables, small and large ones apart, so that these can be passed over */
+/*
+ * Queued tables, small and large ones apart, so that these can be passed over.
+ * ph_compare is of the process that has set it last, which may be gone: it is
+ * set before each change.
+ */
 typedef pairingheap PvHeaps[2];
 
 typedef struct PvOwnerKey

@@ -232,7 +232,9 @@ worker_exit(int code, Datum arg)
 /*
  * Attach this process as the worker in that slot, before it connects to the
  * database, so that it leaves the slot after its transaction has released all
- * locks.  Return NULL if the slot was given away.
+ * locks.  Return NULL if the slot was given away.  While it is attached, others
+ * change only late, canceled_at and longest there, under the lock, so it may
+ * read the rest without.
  */
 PvWorkerSlot *
 pv_queue_attach(int slot, uint32 token)

@@ -115,7 +115,8 @@ sweep_index(TableSweep *sweep, Relation indrel)
 /*
  * Sweep the B-trees of the table, which is locked and open, but for those that
  * are being built, or that another session has locked: it could keep this
- * process waiting.  Append a line for each to the text.
+ * process waiting.  The lock on the table keeps its list of indexes as it is.
+ * Append a line for each to the text.
  *
  * The versions to be remembered are those counted before the sweep, since it
  * may miss what dies meanwhile.

@@ -333,11 +333,11 @@ recheck_need(PvTableWork *work, Relation rel)
 }
 
 /*
- * Set the size by which this worker may be at the table, which is open, also
- * waiting for locks.  Core's code does not tell when it comes to functions of
- * the owner, so the table has no place for a large one if the cleanup of an
- * index may run any.  An index that is locked counts as one without pages that
- * may.
+ * Set the size that limits the time of this worker at the table, which is open
+ * and locked.  Core's code does not tell when it comes to functions of the
+ * owner, so the table has no place for a large one if the cleanup of an index
+ * may run any.  A locked index counts as one without pages that may: a sweep
+ * does without it, and a vacuum waits for it later.
  */
 static void
 set_size(Relation rel, bool by_core)

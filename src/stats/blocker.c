@@ -262,6 +262,7 @@ pv_horizon_of(Relation rel)
 bool
 pv_blocker_affects(const PvBlocker *blocker, PvHorizon horizon)
 {
+	Assert(blocker->kind != PV_BLOCKER_NONE);
 	if (blocker->kind == PV_BLOCKER_PROCESS ||
 		blocker->kind == PV_BLOCKER_PREPARED)
 		return horizon == PV_HORIZON_SHARED ||
@@ -279,6 +280,7 @@ pv_blocker_key(const PvBlocker *blocker)
 {
 	const char *name = NameStr(blocker->slot);
 
+	Assert(blocker->kind != PV_BLOCKER_NONE);
 	if (blocker->kind == PV_BLOCKER_PREPARED)
 		return blocker->xid;
 	if (is_process(blocker))
@@ -574,7 +576,10 @@ look_up_prepared(const PvBlocker *blocker, PvBlockerDetails *details)
 	MemoryContextDelete(of_row);
 }
 
-/* Look up what the viewer may see of a blocker.  Strings are in new memory. */
+/*
+ * Look up what the viewer may see of a blocker.  Strings live as long as the
+ * blocker and the current memory context.
+ */
 void
 pv_blocker_look_up(const PvBlocker *blocker, Oid viewer,
 				   PvBlockerDetails *details)

@@ -5,7 +5,8 @@
  *	  that keeps them while the server is down.
  *
  * These are the records of stats/records.c, in main shared memory, under one
- * lightweight lock.  Under it nothing fails, waits or is allocated.  If
+ * lightweight lock.  Under it nothing fails, waits or is allocated; who writes
+ * the file holds it, in shared mode, only to copy the records.  If
  * parvacuum.history_size and parvacuum.stats_size are 0, there is no memory, and
  * nothing is recorded.
  *

@@ -39,6 +39,9 @@
 
 #include <unistd.h>
 
+#include "catalog/pg_class.h"
+#include "catalog/pg_database.h"
+#include "catalog/pg_tablespace.h"
 #include "common/file_utils.h"
 #include "miscadmin.h"
 #include "storage/fd.h"
@@ -250,6 +253,8 @@ pv_kept_drop(const PvKeptRef *ref)
 bool
 pv_kept_drop_object(Oid classId, Oid objectId)
 {
+	Assert(classId == RelationRelationId || classId == DatabaseRelationId ||
+		   classId == TableSpaceRelationId);
 	return drop_all(classId == RelationRelationId ? is_of_table :
 					classId == DatabaseRelationId ? is_of_database :
 					is_in_tablespace, &objectId);
@@ -480,8 +485,9 @@ pv_kept_index_done(const PvKeptRef *ref, Relation indrel)
 }
 
 /*
- * The second heap pass is about to change pages of the segments before "end",
- * and of none from the highest "end" on.
+ * The second heap pass is about to change pages of the segments before "end".
+ * It claims segments in ascending order, so those from the highest "end" on
+ * have not been begun.
  */
 void
 pv_kept_begin_segments(const PvKeptRef *ref, uint32 end)

@@ -12,7 +12,8 @@
  * An operation looks through the groups at most, not through the records.
  * With more groups than MAX_GROUPS, some are taken for one.
  *
- * This file knows nothing of processes and locks.  The memory has pointers into
+ * This file knows nothing of processes and locks: the caller holds what covers
+ * the memory.  The memory has pointers into
  * itself, so all processes must have it at the same address.  Nothing here
  * fails or allocates memory.
  *

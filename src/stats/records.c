@@ -15,8 +15,8 @@
  * It can be read into a block of another size.  Any sequence of bytes can be
  * given to pv_records_read_image().
  *
- * This file knows nothing of processes, locks and clocks.  Nothing here fails
- * or allocates memory.
+ * This file knows nothing of processes, locks and clocks: the caller holds what
+ * covers the memory.  Nothing here fails or allocates memory.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *

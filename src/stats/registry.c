@@ -253,7 +253,8 @@ identify(PvStartedBy started_by, Oid role, Oid database)
 /*
  * This process leads a run for that session, which named that table.  Call this
  * before the process connects to a database.  Then it leaves after its
- * transaction, whose callback at exit is called first.
+ * transaction, whose callback at exit is called first, and before the process
+ * ends, by which its caller sees that it is gone.
  */
 void
 pv_registry_lead_run(Oid role, int caller_pid, Oid database, Oid named)

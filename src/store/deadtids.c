@@ -71,6 +71,7 @@
  *	 referred to is never changed: the second participant writes a new leaf,
  *	 and the old one, at most 132 bytes, remains as waste.  The exchange is a
  *	 full barrier, so a participant that finds a leaf also finds its contents.
+ * - Readers start after a barrier, which orders all of this before them.
  * - Figures are atomic counters, which are added to once per segment.
  *
  * Portions Copyright (c) 2026, parvacuum developers
@@ -336,7 +337,7 @@ pv_deadtids_num_segments_used(PvDeadTids *store)
 	return pg_atomic_read_u64(&store->shared->segments);
 }
 
-/* Return the memory of the store in bytes.  It never gets less. */
+/* Return the memory of the store in bytes.  None is given back before the end. */
 Size
 pv_deadtids_memory(PvDeadTids *store)
 {

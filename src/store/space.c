@@ -19,7 +19,8 @@
  * A new extent is a quarter of the memory that the space has already, so
  * extents are few: 110 for 4 GB.  A participant that finds no room in any of
  * them makes the next one, under a lightweight lock.  Others that need room
- * wait for the lock, and then take from the new extent.  This cannot deadlock:
+ * wait for the lock, and then take from the new extent; without it each would
+ * make one of a quarter of the memory.  This cannot deadlock:
  * the caller holds no buffer lock, and the locks that the server takes when it
  * creates a DSM segment are held for moments.  After an error the lock is
  * released by the abort, or by the end of the process.
@@ -343,8 +344,9 @@ make_segment(PvSpace *space, Size bytes, uint32 *number, dsm_handle *handle)
 }
 
 /*
- * Make such an extent.  Return false if that is not possible.  The caller holds
- * the lock "growing", unless the space is local.
+ * Make an extent with at least this many usable bytes, or the smallest one that
+ * has them.  Return false if that is not possible.  The caller holds the lock
+ * "growing", unless the space is local.
  */
 static bool
 make_extent(PvSpace *space, Size bytes, bool smallest, bool regardless)
