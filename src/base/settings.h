@@ -44,8 +44,8 @@ extern bool pv_guc_sweep;		/* the same */
 extern int	pv_guc_min_parallel_pages;	/* below which no workers start */
 extern int	pv_guc_buffer_usage_limit;	/* kilobytes of all rings of a vacuum;
 										 * 0: no limit */
-extern int	pv_guc_progress_interval;	/* seconds between two lines of VERBOSE;
-										 * 0: none */
+extern int	pv_guc_progress_interval;	/* seconds between two lines of
+										 * VERBOSE; 0: none */
 extern double pv_guc_urgent_score;	/* from which on a window is ignored */
 extern char *pv_guc_window;		/* as the user wrote it */
 extern PvWindow pv_guc_parsed_window;

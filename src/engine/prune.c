@@ -458,15 +458,23 @@ doubt_of(const PvPagePruneState *state)
 {
 	OffsetNumber prunable = state->first_prunable;
 	const OffsetNumber *dead = state->plan.dead;
+	PvMapDoubt	doubt = {PV_MAP_NO_DOUBT, prunable};
 
-	if (OffsetNumberIsValid(state->last_dead_item) &&
-		!pv_frees_dead_items(state))
-		return (PvMapDoubt) {PV_MAP_HAS_DEAD_ITEMS, state->last_dead_item};
+	if (OffsetNumberIsValid(prunable))
+		doubt.kind = PV_MAP_HAS_INVISIBLE;
 	if (state->plan.ndead > 0 &&
 		(!OffsetNumberIsValid(prunable) || dead[0] < prunable))
-		return (PvMapDoubt) {PV_MAP_HAS_DEAD_ITEMS, dead[0]};
-	return (PvMapDoubt) {OffsetNumberIsValid(prunable) ?
-		PV_MAP_HAS_INVISIBLE : PV_MAP_NO_DOUBT, prunable};
+	{
+		doubt.kind = PV_MAP_HAS_DEAD_ITEMS;
+		doubt.offnum = dead[0];
+	}
+	if (OffsetNumberIsValid(state->last_dead_item) &&
+		!pv_frees_dead_items(state))
+	{
+		doubt.kind = PV_MAP_HAS_DEAD_ITEMS;
+		doubt.offnum = state->last_dead_item;
+	}
+	return doubt;
 }
 
 /*

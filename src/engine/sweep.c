@@ -256,9 +256,12 @@ describe_deletion(Sweep *sweep, Page page)
 			if (bsearch(&tids[i], sweep->tids, sweep->ndead,
 						sizeof(ItemPointerData), compare_tids) == NULL)
 				continue;
-			sweep->deltids[n] = (TM_IndexDelete) {.tid = tids[i],.id = n};
-			sweep->status[n] =
-				(TM_IndexStatus) {.idxoffnum = off,.knowndeletable = true};
+			sweep->deltids[n].tid = tids[i];
+			sweep->deltids[n].id = n;
+			sweep->status[n].idxoffnum = off;
+			sweep->status[n].knowndeletable = true;
+			sweep->status[n].promising = false;
+			sweep->status[n].freespace = 0;
 			n++;
 		}
 	}

@@ -286,7 +286,7 @@ execute(const PvRunShared *run)
 	StartTransactionCommand();
 	old_context = MemoryContextSwitchTo(PortalContext);
 	statement = linitial_node(RawStmt, raw_parser(debug_query_string,
-												 RAW_PARSE_DEFAULT));
+												  RAW_PARSE_DEFAULT));
 	state = make_parsestate(NULL);
 	vacuum = castNode(VacuumStmt, statement->stmt);
 	vacuum->rels = list_relations(run);

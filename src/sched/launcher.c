@@ -66,6 +66,7 @@
 /* The databases, and when they were last read */
 static PvDatabases all;
 static TimestampTz read_at = PV_NEVER;
+
 /*
  * Return the least that max_worker_processes must be so that everything that
  * the settings ask for gets its processes: all come out of one pool, and the
@@ -133,6 +134,7 @@ pv_launcher_init(void)
 	worker.bgw_restart_time = RESTART_AFTER;
 	RegisterBackgroundWorker(&worker);
 }
+
 /* Set what pg_database says about a database. */
 static void
 note_database(Form_pg_database form, PvDatabase *database)
@@ -405,6 +407,7 @@ schedule(void)
 	}
 	return Min(longest, next_due());
 }
+
 /* Make this process the launcher. */
 static void
 begin(void)

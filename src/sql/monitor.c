@@ -238,6 +238,6 @@ parvacuum_drop_kept(PG_FUNCTION_ARGS)
 	dropped = pv_kept_drop_object(RelationRelationId, relid);
 	if (OidIsValid(form->reltoastrelid))
 		dropped |= pv_kept_drop_object(RelationRelationId,
-										 form->reltoastrelid);
+									   form->reltoastrelid);
 	PG_RETURN_BOOL(dropped);
 }

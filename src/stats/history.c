@@ -447,12 +447,13 @@ oldest_sample(uint64 xid)
 	const PvRecords *records = pv_history_lock();
 	uint64		i = records->nsamples > PV_XID_SAMPLES ?
 		records->nsamples - PV_XID_SAMPLES : 0;
-	PvXidSample sample = {0};
+	const PvXidSample none = {0};
+	PvXidSample sample = none;
 
 	for (; i < records->nsamples && sample.next_xid <= xid; i++)
 		sample = records->samples[i % PV_XID_SAMPLES];
 	pv_history_unlock();
-	return sample.next_xid > xid ? sample : (PvXidSample) {0};
+	return sample.next_xid > xid ? sample : none;
 }
 
 /*

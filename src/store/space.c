@@ -451,9 +451,9 @@ pv_space_take(PvSpace *space, Size bytes, bool regardless, PvChunk *chunk)
 		return true;
 
 	/*
-	 * Make an extent, unless another participant has made one by the time that
-	 * we have the lock.  Where shared memory is nearly used up, a small one
-	 * may be possible still.
+	 * Make an extent, unless another participant has made one by the time
+	 * that we have the lock.  Where shared memory is nearly used up, a small
+	 * one may be possible still.
 	 */
 	if (!space->local)
 		LWLockAcquire(&shared->growing, LW_EXCLUSIVE);
