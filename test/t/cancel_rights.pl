@@ -108,8 +108,9 @@ my @loops = map { start_loop('pv_owner', $_) } q{SELECT try($$parvacuum_cancel('
   q{SELECT try($$parvacuum_enqueue('old')$$); SELECT try($$parvacuum_cancel('old')$$);};
 pv_reload_with($node, autovacuum_naptime => 1);
 my $running = q{(SELECT state FROM parvacuum_queue_items() WHERE relid = 'old'::regclass AND wraparound)};
-ok(pv_await($node, "SELECT $running", 'running'), 'the old table is vacuumed while its owner tries to cancel') or diag described();
-is(sql(q{SET ROLE pv_owner}, q{SELECT try($$parvacuum_cancel('old')$$)}), 'permission denied to cancel a vacuum that prevents wraparound', 'the owner may not cancel it');
+# It runs for a moment only if it was his request, which he has canceled before.
+ok(pv_await($node, "SELECT concat($running, ' ', ($pv_held))", 'running t'), 'the old table is vacuumed while its owner tries to cancel') or diag described();
+is(sql(q{SET ROLE pv_owner}, q{SELECT try($$parvacuum_cancel('old')$$)}), 'permission denied to cancel a vacuum that prevents wraparound', 'the owner may not cancel it') or diag described();
 $holder->quit;
 ok(pv_await($node, "SELECT $age < 50000", 'true'), 'the vacuum is completed') or diag described();
 stop_loop($_) for @loops;

@@ -41,13 +41,13 @@ sub write_file
 sub vacuum
 {
 	my ($n) = @_;
-	$node->safe_psql('postgres', 'UPDATE t SET b = b + 1; VACUUM t') for 1 .. $n;
+	pv_sql($node, 'UPDATE t SET b = b + 1; VACUUM t') for 1 .. $n;
 	return;
 }
 
-sub count_runs { return $node->safe_psql('postgres', q{SELECT count(*) FROM parvacuum_history WHERE relation = 't'::regclass}); }
+sub count_runs { return pv_sql($node, q{SELECT count(*) FROM parvacuum_history WHERE relation = 't'::regclass}); }
 
-$node->safe_psql('postgres', q{
+pv_sql($node, q{
 	CREATE TABLE t (a int PRIMARY KEY, b int) WITH (parvacuum.enabled, autovacuum_enabled = off);
 	CREATE INDEX t_b ON t (b);
 	INSERT INTO t SELECT i, i FROM generate_series(1, 1000) i});
@@ -55,13 +55,13 @@ vacuum(3);
 is(count_runs(), 3, 'three vacuums');
 
 # A clean restart
-my $before = $node->safe_psql('postgres', $records);
+my $before = pv_sql($node, $records);
 $node->restart;
-is($node->safe_psql('postgres', $records), $before, 'a restart: all records are the same');
+is(pv_sql($node, $records), $before, 'a restart: all records are the same');
 vacuum(1);
 is(count_runs(), 4, 'a restart: the history goes on');
-is($node->safe_psql('postgres', q{SELECT runs FROM parvacuum_stats WHERE relation = 't'::regclass}), 4, 'a restart: the totals go on');
-is($node->safe_psql('postgres', 'SELECT count(DISTINCT run) = max(run) FROM parvacuum_history'), 't', 'a restart: the numbers go on');
+is(pv_sql($node, q{SELECT runs FROM parvacuum_stats WHERE relation = 't'::regclass}), 4, 'a restart: the totals go on');
+is(pv_sql($node, 'SELECT count(DISTINCT run) = max(run) FROM parvacuum_history'), 't', 'a restart: the numbers go on');
 
 # A crash
 await_written('a crash');
@@ -75,13 +75,13 @@ await_written('a crash of a process');
 vacuum(2);
 my $victim = pv_start_run($node, 'SELECT pg_sleep(600)');
 pv_await($node, qq{SELECT count(*) FROM pg_stat_activity WHERE application_name = '$victim->{tag}' AND state = 'active'}, 1);
-kill 'KILL', $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE application_name = '$victim->{tag}'");
+kill 'KILL', pv_sql($node, "SELECT pid FROM pg_stat_activity WHERE application_name = '$victim->{tag}'");
 pv_finish($victim);
-$node->poll_query_until('postgres', 'SELECT true');
+pv_await_ready($node);
 cmp_ok(count_runs(), '>=', 5, 'a crash of a process: what was written is there');
 cmp_ok(count_runs(), '<=', 7, 'a crash of a process: at most the last vacuums are lost');
 vacuum(1);
-is($node->safe_psql('postgres', 'SELECT count(DISTINCT run) = max(run) FROM parvacuum_history'), 't', 'a crash of a process: the numbers go on');
+is(pv_sql($node, 'SELECT count(DISTINCT run) = max(run) FROM parvacuum_history'), 't', 'a crash of a process: the numbers go on');
 
 # A file that cannot be written
 $node->restart;
@@ -89,7 +89,7 @@ mkdir "$file.tmp" or die;
 my $from = -s $node->logfile;
 vacuum(1);
 $node->wait_for_log(qr/LOG: .*could not write file "pg_stat\/parvacuum.stat.tmp": Is a directory/, $from);
-is($node->safe_psql('postgres', 'SELECT last_written FROM parvacuum_stats_info'), '', 'a file that cannot be written');
+is(pv_sql($node, 'SELECT last_written FROM parvacuum_stats_info'), '', 'a file that cannot be written');
 rmdir "$file.tmp" or die;
 
 # Files that another one or a crash has left where the new one is written
@@ -166,7 +166,7 @@ for my $case (sort keys %odd)
 	$from = -s $node->logfile;
 	vacuum(1);
 	$node->wait_for_log(qr/LOG: .*could not open file "pg_stat\/parvacuum.stat": Is a directory/, $from);
-	is($node->safe_psql('postgres', 'SELECT last_written FROM parvacuum_stats_info'), '', 'a directory in the way: nothing is written');
+	is(pv_sql($node, 'SELECT last_written FROM parvacuum_stats_info'), '', 'a directory in the way: nothing is written');
 	ok(!-e "$file.tmp", 'a directory in the way: no other file remains');
 	$node->stop('immediate');
 	rmdir $file or die;
@@ -179,7 +179,7 @@ for my $case (sort keys %odd)
 	$make->();
 	$node->start;
 	vacuum(1);
-	is($node->safe_psql('postgres', 'SELECT last_written FROM parvacuum_stats_info'), '', 'a file in the way: nothing is written');
+	is(pv_sql($node, 'SELECT last_written FROM parvacuum_stats_info'), '', 'a file in the way: nothing is written');
 	rename $file, "$file.moved" or die;
 	vacuum(1);
 	$node->stop;
@@ -196,37 +196,37 @@ is(count_runs(), $count, 'the former file');
 vacuum(1);
 $node->append_conf('postgresql.conf', "parvacuum.history_size = 4\nparvacuum.stats_size = 1\n");
 $node->restart;
-is($node->safe_psql('postgres', q{SELECT count(*), max(run) - min(run) FROM parvacuum_history}), '4|3', 'a smaller history: the newest');
-is($node->safe_psql('postgres', q{SELECT count(*), max(run) - min(run) FROM parvacuum_index_history}), '8|3', 'a smaller history: their indexes');
-is($node->safe_psql('postgres', q{SELECT relation, runs FROM parvacuum_stats}), 't|' . ($count + 1), 'fewer totals: that of the last table');
-$node->safe_psql('postgres', 'CREATE TABLE t2 (a int) WITH (parvacuum.enabled); VACUUM t2');
-is($node->safe_psql('postgres', q{SELECT relation, runs FROM parvacuum_stats}), 't2|1', 'fewer totals: another table takes the place');
-is($node->safe_psql('postgres', q{SELECT dealloc FROM parvacuum_stats_info}), 1, 'fewer totals: that is counted');
+is(pv_sql($node, q{SELECT count(*), max(run) - min(run) FROM parvacuum_history}), '4|3', 'a smaller history: the newest');
+is(pv_sql($node, q{SELECT count(*), max(run) - min(run) FROM parvacuum_index_history}), '8|3', 'a smaller history: their indexes');
+is(pv_sql($node, q{SELECT relation, runs FROM parvacuum_stats}), 't|' . ($count + 1), 'fewer totals: that of the last table');
+pv_sql($node, 'CREATE TABLE t2 (a int) WITH (parvacuum.enabled); VACUUM t2');
+is(pv_sql($node, q{SELECT relation, runs FROM parvacuum_stats}), 't2|1', 'fewer totals: another table takes the place');
+is(pv_sql($node, q{SELECT dealloc FROM parvacuum_stats_info}), 1, 'fewer totals: that is counted');
 my $totals = q{SELECT runs_since_reset, tuples_removed, pages_scanned, elapsed_ms, wal_bytes FROM parvacuum_stats_info};
-my $sums = $node->safe_psql('postgres', $totals);
+my $sums = pv_sql($node, $totals);
 like($sums, qr/^@{[$count + 2]}\|/, 'fewer totals: those of all tables are complete');
 $node->restart;
-is($node->safe_psql('postgres', $totals), $sums, 'fewer totals: those of all tables survive a restart');
+is(pv_sql($node, $totals), $sums, 'fewer totals: those of all tables survive a restart');
 $node->append_conf('postgresql.conf', "parvacuum.history_size = 0\n");
 $node->restart;
 vacuum(1);
-is($node->safe_psql('postgres', q{SELECT (SELECT count(*) FROM parvacuum_history), (SELECT count(*) FROM parvacuum_index_history), runs FROM parvacuum_stats}), '0|0|1', 'no history, but totals');
+is(pv_sql($node, q{SELECT (SELECT count(*) FROM parvacuum_history), (SELECT count(*) FROM parvacuum_index_history), runs FROM parvacuum_stats}), '0|0|1', 'no history, but totals');
 $node->append_conf('postgresql.conf', "parvacuum.history_size = 100\nparvacuum.stats_size = 0\n");
 $node->restart;
 vacuum(1);
-is($node->safe_psql('postgres', q{SELECT (SELECT count(*) FROM parvacuum_history), (SELECT count(*) FROM parvacuum_stats), (SELECT count(*) FROM parvacuum_index_stats)}), '1|0|0', 'a history, but no totals');
+is(pv_sql($node, q{SELECT (SELECT count(*) FROM parvacuum_history), (SELECT count(*) FROM parvacuum_stats), (SELECT count(*) FROM parvacuum_index_stats)}), '1|0|0', 'a history, but no totals');
 $node->append_conf('postgresql.conf', "parvacuum.history_size = 0\n");
 $node->restart;
 vacuum(1);
-is($node->safe_psql('postgres', q{SELECT (SELECT count(*) FROM parvacuum_history), (SELECT count(*) FROM parvacuum_stats), runs, stats_reset FROM parvacuum_stats_info}), '0|0|0|', 'neither');
-is($node->safe_psql('postgres', q{SELECT parvacuum_history_reset(), parvacuum_stats_reset()}), '|', 'neither: nothing to reset');
-is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_shmem_allocations WHERE name = 'parvacuum history'}), 0, 'neither: no memory');
-is($node->safe_psql('postgres', q{SELECT count(*) FROM parvacuum_plan('t')}), 1, 'neither: a plan');
-is($node->safe_psql('postgres', q{SELECT (SELECT count(*) FROM parvacuum_index_history), (SELECT count(*) FROM parvacuum_index_stats), (SELECT count(*) FROM parvacuum_sweep('t_b'))}), '0|0|1', 'neither: a sweep, and no rows of indexes');
+is(pv_sql($node, q{SELECT (SELECT count(*) FROM parvacuum_history), (SELECT count(*) FROM parvacuum_stats), runs, stats_reset FROM parvacuum_stats_info}), '0|0|0|', 'neither');
+is(pv_sql($node, q{SELECT parvacuum_history_reset(), parvacuum_stats_reset()}), '|', 'neither: nothing to reset');
+is(pv_sql($node, q{SELECT count(*) FROM pg_shmem_allocations WHERE name = 'parvacuum history'}), 0, 'neither: no memory');
+is(pv_sql($node, q{SELECT count(*) FROM parvacuum_plan('t')}), 1, 'neither: a plan');
+is(pv_sql($node, q{SELECT (SELECT count(*) FROM parvacuum_index_history), (SELECT count(*) FROM parvacuum_index_stats), (SELECT count(*) FROM parvacuum_sweep('t_b'))}), '0|0|1', 'neither: a sweep, and no rows of indexes');
 {
 	my $idle = $node->background_psql('postgres');
 	$idle->query_safe('BEGIN; SELECT pg_current_xact_id()');
-	$node->safe_psql('postgres', 'DELETE FROM t WHERE a = 1');
+	pv_sql($node, 'DELETE FROM t WHERE a = 1');
 	my ($rc, $out, $err) = $node->psql('postgres', 'VACUUM (VERBOSE, DISABLE_PAGE_SKIPPING) t');
 	like($err, qr/^removable cutoff held back by: idle in transaction/m, 'neither: the report of a vacuum');
 	$idle->quit;
@@ -239,13 +239,13 @@ is(count_runs(), 1, 'the history is what it was');
 
 # Who asked for a vacuum
 pv_reload_with($node, autovacuum => 'on');
-$node->safe_psql('postgres', 'CREATE TABLE a (a int) WITH (parvacuum.enabled); INSERT INTO a SELECT generate_series(1, 1000); DELETE FROM a');
+pv_sql($node, 'CREATE TABLE a (a int) WITH (parvacuum.enabled); INSERT INTO a SELECT generate_series(1, 1000); DELETE FROM a');
 ok(pv_await($node, q{SELECT started_by || (usename IS NULL) FROM parvacuum_history WHERE relation = 'a'::regclass LIMIT 1}, 'autovacuumtrue'), 'autovacuum');
 pv_reload_with($node, autovacuum => 'off', 'parvacuum.scheduler' => 'on');
-$node->safe_psql('postgres', 'CREATE TABLE s (a int) WITH (parvacuum.enabled); INSERT INTO s SELECT generate_series(1, 1000); DELETE FROM s');
+pv_sql($node, 'CREATE TABLE s (a int) WITH (parvacuum.enabled); INSERT INTO s SELECT generate_series(1, 1000); DELETE FROM s');
 ok(pv_await($node, q{SELECT started_by || (usename IS NULL) FROM parvacuum_history WHERE relation = 's'::regclass LIMIT 1}, 'schedulertrue'), 'the scheduler');
 pv_reload_with($node, 'parvacuum.engine' => 'off');
-$node->safe_psql('postgres', 'INSERT INTO s SELECT generate_series(1, 1000); DELETE FROM s');
+pv_sql($node, 'INSERT INTO s SELECT generate_series(1, 1000); DELETE FROM s');
 ok(pv_await($node, q{SELECT started_by || by_engine FROM parvacuum_history WHERE relation = 's'::regclass ORDER BY run DESC LIMIT 1}, 'schedulerfalse'), 'the scheduler, with core\'s code');
 
 # A planned stop
@@ -258,7 +258,7 @@ pv_reload_with($node, 'parvacuum.scheduler' => 'off', 'parvacuum.engine' => 'on'
 	$node->restart;
 	pv_finish($_) for @stopped;
 	$holder->{run}->kill_kill;
-	is($node->safe_psql('postgres', q{SELECT string_agg(concat_ws(' ', relname, started_by, outcome), ', ' ORDER BY relname) FROM parvacuum_history}),
+	is(pv_sql($node, q{SELECT string_agg(concat_ws(' ', relname, started_by, outcome), ', ' ORDER BY relname) FROM parvacuum_history}),
 		's function terminated, t command terminated', 'a planned stop: vacuums and runs were terminated');
 }
 

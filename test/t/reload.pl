@@ -19,6 +19,7 @@ my %slow = (autovacuum_vacuum_cost_limit => 200, autovacuum_vacuum_cost_delay =>
 $node->append_conf('postgresql.conf', q{
 autovacuum = on
 autovacuum_naptime = 1s
+autovacuum_analyze_threshold = 2000000000
 log_autovacuum_min_duration = 0
 vacuum_cost_page_hit = 100
 vacuum_cost_page_miss = 100
@@ -54,8 +55,11 @@ sub make_table
 	sql("CREATE TABLE $table (id int, pad text) WITH (autovacuum_enabled = off, parvacuum.enabled, parvacuum.workers = 2)",
 		"INSERT INTO $table SELECT i, repeat('x', 900) FROM generate_series(1, $rows) i",
 		"CREATE INDEX ${table}_id ON $table (id)", "CREATE INDEX ${table}_hash ON $table USING hash (id)",
-		"DELETE FROM $table WHERE id % 3 = 0",
-		"UPDATE pg_class SET relfrozenxid = ((pg_current_xact_id()::text::bigint - 300000000) & 4294967295)::text::xid WHERE relname = '$table'");
+		"DELETE FROM $table WHERE id % 3 = 0");
+
+	# The vacuum begins with the next statement, and is to remove all of that.
+	ok(pv_await($node, 'SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND age(backend_xmin) > 0', 0), "$table: no older snapshot remains");
+	sql("UPDATE pg_class SET relfrozenxid = ((pg_current_xact_id()::text::bigint - 300000000) & 4294967295)::text::xid WHERE relname = '$table'");
 	return;
 }
 

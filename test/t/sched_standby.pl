@@ -58,6 +58,7 @@ until_answer(q{SELECT age(relfrozenxid) < 10000 FROM pg_class WHERE oid = 'aged'
 # A shared catalog has an age of its own in each database.  The relation cache of a process may
 # begin with that of another one: with a file that a session of that database has written.
 reload_with('parvacuum.scheduler' => 'off');
+until_answer(q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker'}, 0, 'a shared catalog: no worker vacuums it now');
 sql(q{DO $$ BEGIN FOR i IN 1 .. 95000 LOOP PERFORM txid_current(); COMMIT; END LOOP; END $$});
 my $locker = $node->background_psql('postgres');
 $locker->query_safe('BEGIN; LOCK TABLE pg_subscription IN SHARE UPDATE EXCLUSIVE MODE');
@@ -79,7 +80,7 @@ my $standby = PostgreSQL::Test::Cluster->new('scheduler_standby');
 $standby->init_from_backup($node, 'backup', has_streaming => 1);
 $standby->start;
 pv_catch_up($node, $standby);
-is($standby->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'parvacuum%'}), 0, 'recovery: no process of the scheduler');
+is(pv_sql($standby, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'parvacuum%'}), 0, 'recovery: no process of the scheduler');
 
 # Sessions of the standby get the invalidations of a vacuum, even if the ANALYZE
 # that follows it fails.
@@ -114,12 +115,12 @@ until_answer($active, 0, 'recovery: the vacuum has ended');
 is(sql(qq{WITH records AS (SELECT xid, record_type FROM pg_get_wal_records_info('$from', pg_current_wal_flush_lsn()))
 	SELECT count(*), count(c.xid) FROM records l LEFT JOIN records c ON c.xid = l.xid AND c.record_type = 'COMMIT' WHERE l.record_type = 'LOCK'}),
 	'1|1', 'recovery: the commit that releases the lock of a truncated table is flushed');
-is($standby->safe_psql('postgres', 'SELECT count(*) FROM parvacuum_queue'), 0, 'recovery: the queue is empty');
+is(pv_sql($standby, 'SELECT count(*) FROM parvacuum_queue'), 0, 'recovery: the queue is empty');
 isnt(($standby->psql('postgres', q{SELECT parvacuum_enqueue('t_last')}))[0], 0, 'recovery: parvacuum_enqueue() fails');
 $node->stop;
 pv_no_crash($node, 'the server');
 $standby->promote;
-$standby->safe_psql('postgres', 'DELETE FROM t_last WHERE id % 3 = 0');
+pv_sql($standby, 'DELETE FROM t_last WHERE id % 3 = 0');
 ok($standby->poll_query_until('postgres', 'SELECT ' . vacuum_sql('t_last') . ' > 0'), 'recovery: after a promotion the scheduler vacuums a table');
 $standby->stop;
 pv_no_crash($standby, 'the standby');
