@@ -14,7 +14,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 our @EXPORT = qw(pv_bare_node pv_node pv_sql pv_setup pv_trial pv_findings pv_start_run pv_finish
-  pv_await pv_processes pv_no_crash pv_differences pv_start_pgbench pv_catch_up pv_new_log pv_log_seen pv_session pv_hold pv_await_held %pv_place $pv_held pv_kept_files pv_is_like_stock pv_reload_with pv_repeat_until pv_lengthen %pv_money);
+  pv_await pv_processes pv_no_crash pv_differences pv_start_pgbench pv_catch_up pv_new_log pv_log_seen pv_session pv_hold pv_await_held %pv_place $pv_held pv_kept_files pv_is_like_stock pv_reload_with pv_await_ready pv_repeat_until pv_lengthen %pv_money);
 
 my $test_dir = dirname(__FILE__) . '/..';
 my $await_sql = q{
@@ -143,7 +143,7 @@ sub pv_sql
 		$open{$name} = $node->background_psql('postgres', timeout => 10 * $PostgreSQL::Test::Utils::timeout_default);
 		$open{$name}->set_query_timer_restart;
 	}
-	if (!eval { $out = $open{$name}->query_safe(join(";\n", @statements, "\\o\nDO 'BEGIN PERFORM pg_stat_force_next_flush(); END'", 'DISCARD ALL')); 1 })
+	if (!eval { $out = $open{$name}->query_safe(join("\n;\n", @statements, "\\o\nDO 'BEGIN PERFORM pg_stat_force_next_flush(); END'", 'DISCARD ALL')); 1 })
 	{
 		my $why = delete($open{$name})->{stderr} || $@;
 		die "error running SQL: $why\nwhile running: @statements\n";
@@ -217,12 +217,31 @@ sub pv_log_seen { return $log_seen{ $_[0]->logfile } //= 0; }
 sub pv_reload_with
 {
 	my ($node, %settings) = @_;
-	$node->safe_psql('postgres', join ";\n", map({ "ALTER SYSTEM SET $_ = '$settings{$_}'" } sort keys %settings), 'SELECT pg_reload_conf()');
-	for my $name (keys %settings)
+	pv_sql($node, map({ "ALTER SYSTEM SET $_ = '$settings{$_}'" } sort keys %settings), 'SELECT pg_reload_conf()');
+	my $in_effect = join ' AND ', 'true',
+	  map { "'$settings{$_}' IN (current_setting('$_'), (SELECT setting FROM pg_settings WHERE name = '$_'))" } sort keys %settings;
+
+	# Other processes have them soon, too.
+	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
 	{
-		$node->poll_query_until('postgres', "SELECT '$settings{$name}' IN (current_setting('$name'), (SELECT setting FROM pg_settings WHERE name = '$name'))");
+		select undef, undef, undef, 0.1;
+		return if pv_sql($node, "SELECT $in_effect") eq 't';
 	}
-	return;
+	die "the settings are not in effect\n";
+}
+
+# Wait until a server that starts by itself accepts connections.  psql could end before it has
+# read its query, which would end the test as well.
+sub pv_await_ready
+{
+	my ($node) = @_;
+
+	for (1 .. 20 * $PostgreSQL::Test::Utils::timeout_default)
+	{
+		return 1 if system('pg_isready', '-q', '-h', $node->host, '-p', $node->port) == 0;
+		select undef, undef, undef, 0.05;
+	}
+	return 0;
 }
 
 # Both extensions and the oracle, in the database postgres.

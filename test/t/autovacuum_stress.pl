@@ -34,7 +34,7 @@ pv_setup($node);
 
 # The sum over both tables never changes.  The partitions follow the options of the
 # parent.
-$node->safe_psql('postgres', q{
+pv_sql($node, q{
 	CREATE TABLE account (id int PRIMARY KEY, k int, balance bigint, note text, tags int[]) WITH (parvacuum.enabled, fillfactor = 80);
 	CREATE TABLE ledger (id int, amount bigint, pad text) PARTITION BY RANGE (id) WITH (parvacuum.enabled);
 	CREATE TABLE ledger_low PARTITION OF ledger FOR VALUES FROM (0) TO (20001);
@@ -112,21 +112,21 @@ cmp_ok($helped, '>', 3, 'autovacuum had workers');
 cmp_ok($canceled, '>', 0, 'autovacuum gave way to locks');
 
 my $sums = q{SELECT count(*), sum(balance) + (SELECT coalesce(sum(amount), 0) FROM ledger) FROM account};
-is($node->safe_psql('postgres', $sums), '40000|40000000', 'no row is lost, and no deleted row is visible');
+is(pv_sql($node, $sums), '40000|40000000', 'no row is lost, and no deleted row is visible');
 
 # Autovacuum is off for the oracle.
 my @tables = qw(account ledger_low ledger_high);
-$node->safe_psql('postgres', join '; ', map { "ALTER TABLE $_ SET (autovacuum_enabled = off)" } @tables);
+pv_sql($node, join '; ', map { "ALTER TABLE $_ SET (autovacuum_enabled = off)" } @tables);
 is(pv_findings($node, $_), '', "$_ is whole") for @tables;
-$node->safe_psql('postgres', "VACUUM (INDEX_CLEANUP on, DISABLE_PAGE_SKIPPING) $_") for @tables;
-is($node->safe_psql('postgres', $sums), '40000|40000000', 'the last vacuum has lost no row');
+pv_sql($node, "VACUUM (INDEX_CLEANUP on, DISABLE_PAGE_SKIPPING) $_") for @tables;
+is(pv_sql($node, $sums), '40000|40000000', 'the last vacuum has lost no row');
 is(pv_findings($node, $_), '', "$_ is whole after the last vacuum") for @tables;
 
 for my $where ('id > 0', 'k = 77', 'tags @> ARRAY[3]')
 {
 	my $count = "SELECT count(*), sum(hashtextextended(t::text, 0)) FROM account t WHERE $where";
-	my $scan = $node->safe_psql('postgres', "SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off; $count");
-	is($node->safe_psql('postgres', "SET enable_seqscan = off; $count"), $scan, "by index and by sequential scan, where $where");
+	my $scan = pv_sql($node, "SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off; $count");
+	is(pv_sql($node, "SET enable_seqscan = off; $count"), $scan, "by index and by sequential scan, where $where");
 }
 
 pv_no_crash($node, 'the server');

@@ -21,7 +21,7 @@ max_replication_slots = 5
 });
 $node->start;
 pv_setup($node);
-$node->safe_psql('postgres', q{
+pv_sql($node, q{
 CREATE DATABASE other;
 CREATE TABLE t (id int);
 CREATE TABLE decoded (id int) WITH (user_catalog_table = true);
@@ -37,7 +37,7 @@ ALTER TABLE theirs OWNER TO stranger;
 # Functions whose arguments would suit better than those of core do, if "release" named
 # them without a schema
 my $trap = q{RETURNS bool LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'trapped'; END$$};
-$node->safe_psql('postgres', "CREATE FUNCTION $_ $trap") for 'pg_drop_replication_slot(text)', 'pg_terminate_backend(int, int)';
+pv_sql($node, "CREATE FUNCTION $_ $trap") for 'pg_drop_replication_slot(text)', 'pg_terminate_backend(int, int)';
 
 sub sql { return pv_sql($node, @_); }
 
@@ -314,7 +314,7 @@ my $dir = PostgreSQL::Test::Utils::tempdir;
 		awaited($kind, "kind = '$kind'");
 		my $reader = $standby->background_psql('postgres');
 		$reader->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
-		is($standby->safe_psql('postgres', 'SELECT kind, holds FROM parvacuum_blockers'), 'idle in transaction|all databases', "$kind: the view shows on the standby who is to blame");
+		is(pv_sql($standby, 'SELECT kind, holds FROM parvacuum_blockers'), 'idle in transaction|all databases', "$kind: the view shows on the standby who is to blame");
 		sql('INSERT INTO t VALUES (3)', 'DELETE FROM t') for 1 .. 3;
 		awaited($kind, sprintf $held, $kind);
 		is(rows('holds, datname, pid > 0, name, release', 't'),
@@ -363,10 +363,10 @@ my $dir = PostgreSQL::Test::Utils::tempdir;
 			sql('SELECT pg_log_standby_snapshot()', q{SELECT pg_replication_slot_advance('followed', pg_current_wal_lsn())});
 			$node->wait_for_replay_catchup($standby);
 			$standby->psql('postgres', 'SELECT pg_sync_replication_slots()');
-			last if $standby->safe_psql('postgres', q{SELECT count(*) FROM pg_replication_slots WHERE slot_name = 'followed' AND NOT temporary}) eq '1';
+			last if pv_sql($standby, q{SELECT count(*) FROM pg_replication_slots WHERE slot_name = 'followed' AND NOT temporary}) eq '1';
 			select undef, undef, undef, 0.1;
 		}
-		is($standby->safe_psql('postgres', q{SELECT kind, holds, release FROM parvacuum_blockers WHERE name = 'followed'}),
+		is(pv_sql($standby, q{SELECT kind, holds, release FROM parvacuum_blockers WHERE name = 'followed'}),
 			q{slot catalog_xmin|catalogs|/* on the primary, which the slot follows */ /* whoever reads from the slot cannot go on afterwards */ SELECT pg_catalog.pg_drop_replication_slot('followed')},
 			'a slot that follows one of the primary: its row on the standby');
 		released('a slot that is followed', "name = 'followed'");
@@ -481,7 +481,7 @@ my $dir = PostgreSQL::Test::Utils::tempdir;
 # A role whose name comes from a database with another encoding: no text in this one, and
 # nothing that a client could be sent.  It ends within the bytes of a character.
 {
-	$node->safe_psql('postgres', "CREATE DATABASE $_ TEMPLATE template0 ENCODING '$_' LC_COLLATE 'C' LC_CTYPE 'C'") for qw(utf8 latin1);
+	pv_sql($node, "CREATE DATABASE $_ TEMPLATE template0 ENCODING '$_' LC_COLLATE 'C' LC_CTYPE 'C'") for qw(utf8 latin1);
 	$node->safe_psql('latin1', qq{SET client_encoding = utf8; CREATE ROLE "abcd\xc3\xa4" LOGIN});
 	$node->safe_psql('utf8', 'CREATE EXTENSION parvacuum; CREATE TABLE t (id int) WITH (parvacuum.enabled)');
 	my $idle = $node->background_psql('utf8', extra_params => [ '-U', "abcd\xe4" ]);

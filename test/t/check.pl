@@ -126,9 +126,9 @@ pv_reload_with($node, autovacuum => 'on', 'parvacuum.scheduler' => 'off');
 		sql('CREATE TABLE IF NOT EXISTS of_primary ()', q{UPDATE pg_class SET relpages = 1000000000 WHERE relname = 'of_primary'});
 		is(rows('subject', 'cost_limits'), 'public.of_primary', "$kind: the primary has a row about a table");
 		ok(pv_await($standby, q{SELECT relpages FROM pg_class WHERE relname = 'of_primary'}, 1000000000), "$kind: and the standby has the table");
-		is($standby->safe_psql('postgres', q{SELECT string_agg(DISTINCT subject, ' ') FROM parvacuum_check()}), 'server', "$kind: nothing can be done there about tables");
+		is(pv_sql($standby, q{SELECT string_agg(DISTINCT subject, ' ') FROM parvacuum_check()}), 'server', "$kind: nothing can be done there about tables");
 		sql('DROP TABLE of_primary');
-		is($standby->safe_psql('postgres', q{SELECT count(*) FROM parvacuum_check() WHERE name IN ('autovacuum', 'scheduler_process')}), 0, "$kind: a standby needs no automatic vacuums");
+		is(pv_sql($standby, q{SELECT count(*) FROM parvacuum_check() WHERE name IN ('autovacuum', 'scheduler_process')}), 0, "$kind: a standby needs no automatic vacuums");
 		$reader->quit;
 		ok(pv_await($node, 'SELECT count(*) FROM parvacuum_blockers WHERE xmin_age > 25000', '0'), "$kind: the standby lets go");
 		none('horizon', "$kind: nothing is held");
@@ -394,7 +394,7 @@ sub restart_with
 	$node->restart;
 	return;
 }
-$node->safe_psql('postgres', 'ALTER SYSTEM RESET ALL');
+pv_sql($node, 'ALTER SYSTEM RESET ALL');
 restart_with("max_worker_processes = 0\nparvacuum.scheduler = on\n");
 is(rows('severity, setting', 'scheduler_process'), 'critical|max_worker_processes', 'the scheduler without a process');
 like(rows('evidence', 'worker_processes'), qr/max_worker_processes is 0, at least \d+ are asked for/, 'and why');

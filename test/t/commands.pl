@@ -17,7 +17,7 @@ my $node = pv_node('commands');
 $node->start;
 pv_setup($node);
 
-$node->safe_psql('postgres', q{
+pv_sql($node, q{
 	CREATE EXTENSION pg_buffercache;
 	CREATE TABLE t (id int, pad text) WITH (autovacuum_enabled = off, parvacuum.enabled);
 	INSERT INTO t SELECT i, repeat('x', 1000) FROM generate_series(1, 20000) i;
@@ -53,13 +53,13 @@ sub vacuum
 	my ($command, %settings) = @_;
 	local $ENV{PGOPTIONS} = join ' ', map { "-c $_=$settings{$_}" } sort keys %settings;
 	$round++;
-	$node->safe_psql('postgres', "DELETE FROM t WHERE id % 100 = $round");
+	pv_sql($node, "DELETE FROM t WHERE id % 100 = $round");
 	my ($rc, $out, $err) = $node->psql('postgres', $command);
 	is($rc, 0, "$command succeeds") or diag $err;
 	return wantarray ? (told($err), $err) : told($err);
 }
 
-sub alter { return $node->safe_psql('postgres', "ALTER TABLE t $_[0]"); }
+sub alter { return pv_sql($node, "ALTER TABLE t $_[0]"); }
 
 # -- the number of workers: that of the caller, of the table, or by the size of the table
 
@@ -82,8 +82,8 @@ is($who, 't:8', 'max_parallel_maintenance_workers limits the option of the table
 unlike($text, qr/NOTICE/, 'the option of the table is limited without a message');
 alter('SET (parvacuum.workers = 0)');
 is(vacuum('VACUUM (VERBOSE) t'), 't:0', 'the table has workers = 0');
-is($node->safe_psql('postgres', "SELECT workers_planned FROM parvacuum_run('t') WHERE relid = 't'::regclass"), 0, 'parvacuum_run() uses the option of the table');
-is($node->safe_psql('postgres', "SELECT workers_planned FROM parvacuum_run('t', workers => 2) WHERE relid = 't'::regclass"), 2, 'parvacuum_run() with a number of workers overrides the table');
+is(pv_sql($node, "SELECT workers_planned FROM parvacuum_run('t') WHERE relid = 't'::regclass"), 0, 'parvacuum_run() uses the option of the table');
+is(pv_sql($node, "SELECT workers_planned FROM parvacuum_run('t', workers => 2) WHERE relid = 't'::regclass"), 2, 'parvacuum_run() with a number of workers overrides the table');
 alter('SET (parvacuum.workers = 1)');
 
 # -- all forms of the command
@@ -116,14 +116,14 @@ sub cached_after_vacuum
 	my ($option, $setting, $vacuum) = @_;
 	alter($option);
 	$round++;
-	$node->safe_psql('postgres', "DELETE FROM t WHERE id % 100 = $round; CHECKPOINT");
+	pv_sql($node, "DELETE FROM t WHERE id % 100 = $round; CHECKPOINT");
 	$node->restart;
-	$node->safe_psql('postgres', ($setting // '') . ';' . ($vacuum // 'VACUUM (DISABLE_PAGE_SKIPPING) t'));
-	return $node->safe_psql('postgres', q{SELECT count(*) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('t') AND relforknumber = 0});
+	pv_sql($node, ($setting // '') . ';' . ($vacuum // 'VACUUM (DISABLE_PAGE_SKIPPING) t'));
+	return pv_sql($node, q{SELECT count(*) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('t') AND relforknumber = 0});
 }
 
 alter('SET (parvacuum.workers = 0)');
-my $pages = $node->safe_psql('postgres', q{SELECT pg_relation_size('t') / current_setting('block_size')::int});
+my $pages = pv_sql($node, q{SELECT pg_relation_size('t') / current_setting('block_size')::int});
 cmp_ok($pages, '>', 2000, 'the table is larger than the ring');
 my $default = cached_after_vacuum('RESET (parvacuum.buffer_usage_limit)');
 cmp_ok($default, '>', 1900, "by default 16 MB: $default of $pages");
@@ -153,19 +153,19 @@ $node->append_conf('postgresql.conf', "autovacuum_vacuum_cost_delay = 0\n");
 for my $case ([ '256kB', 0, 64, 'less' ], [ '1GB', 1900, 2150, 'more' ], [ '0', 1900, 2150, 'no limit' ])
 {
 	my ($value, $least, $most, $what) = @$case;
-	$node->safe_psql('postgres', "ALTER DATABASE postgres SET parvacuum.buffer_usage_limit = '$value'");
-	my $vacuums = $node->safe_psql('postgres', q{SELECT count(*) FROM parvacuum_history WHERE relation = 't'::regclass AND started_by = 'scheduler'});
+	pv_sql($node, "ALTER DATABASE postgres SET parvacuum.buffer_usage_limit = '$value'");
+	my $vacuums = pv_sql($node, q{SELECT count(*) FROM parvacuum_history WHERE relation = 't'::regclass AND started_by = 'scheduler'});
 	my $cached = cached_after_vacuum('RESET (parvacuum.buffer_usage_limit); UPDATE t SET id = id', '', q{ALTER SYSTEM SET parvacuum.scheduler = on; SELECT pg_reload_conf(); SELECT pg_sleep(0.2); SELECT parvacuum_enqueue('t');
 		DO $$ BEGIN FOR i IN 1 .. 600 LOOP EXIT WHEN (SELECT count(*) FROM parvacuum_history WHERE relation = 't'::regclass AND started_by = 'scheduler') > } . $vacuums . q{; PERFORM pg_sleep(0.1); END LOOP; END $$});
 	cmp_ok($cached, '<=', $most, "the database has $what: $cached");
 	cmp_ok($cached, '>=', $least, "the database has $what: the scheduler keeps to its limit");
 	pv_reload_with($node, 'parvacuum.scheduler' => 'off');
 }
-$node->safe_psql('postgres', 'ALTER DATABASE postgres RESET parvacuum.buffer_usage_limit; SELECT pg_reload_conf()');
+pv_sql($node, 'ALTER DATABASE postgres RESET parvacuum.buffer_usage_limit; SELECT pg_reload_conf()');
 
 # A function of the same name that another role created before the extension is not used
 # by any view.
-$node->safe_psql('postgres', 'CREATE DATABASE planted');
+pv_sql($node, 'CREATE DATABASE planted');
 my ($rc, $out, $err) = $node->psql('planted', q{
 	CREATE FUNCTION parvacuum_table_options(oid, OUT buffer_usage_limit int, OUT buffer_usage_limit_from text, OUT enabled bool,
 		OUT enabled_from text, OUT vacuum_window text, OUT vacuum_window_from text, OUT workers int, OUT workers_from text, OUT declined text)

@@ -55,9 +55,9 @@ my $foreign = q{
 my $node = pv_node('main');
 $node->append_conf('postgresql.conf', "parvacuum.scheduler = on\n");
 $node->start;
-$node->safe_psql('postgres', 'CREATE DATABASE d');
-$node->safe_psql('postgres', 'CREATE DATABASE archive');
-$node->safe_psql('postgres', 'CREATE ROLE postgres SUPERUSER') if $node->safe_psql('postgres', q{SELECT count(*) FROM pg_roles WHERE rolname = 'postgres'}) == 0;
+pv_sql($node, 'CREATE DATABASE d');
+pv_sql($node, 'CREATE DATABASE archive');
+pv_sql($node, 'CREATE ROLE postgres SUPERUSER') if pv_sql($node, q{SELECT count(*) FROM pg_roles WHERE rolname = 'postgres'}) == 0;
 $node->safe_psql('archive', 'CREATE EXTENSION parvacuum; CREATE TABLE p1 AS SELECT i FROM generate_series(1, 999) i');
 
 # A block with settings is appended to the configuration, and the server started with it.
@@ -68,7 +68,7 @@ sub apply_settings
 
 	$node->append_conf('postgresql.conf', $block->{text});
 	$node->restart;
-	is($node->safe_psql('postgres', "SELECT current_setting('$_', true)"), $want{$_}, "$block->{file}:$block->{line}: $_") for sort keys %want;
+	is(pv_sql($node, "SELECT current_setting('$_', true)"), $want{$_}, "$block->{file}:$block->{line}: $_") for sort keys %want;
 	return;
 }
 
@@ -95,8 +95,8 @@ for my $file ('README.md', sort glob 'docs/*.md')
 	my @blocks = pv_blocks($file, $from{$file});
 	for my $database (qw(shop other))
 	{
-		$node->safe_psql('postgres', "DROP DATABASE IF EXISTS $database WITH (FORCE)");
-		$node->safe_psql('postgres', "CREATE DATABASE $database");
+		pv_sql($node, "DROP DATABASE IF EXISTS $database WITH (FORCE)");
+		pv_sql($node, "CREATE DATABASE $database");
 	}
 	$node->safe_psql('shop', $tables);
 	$node->safe_psql('shop', 'CREATE EXTENSION parvacuum') if !grep { $_->{text} =~ /^CREATE EXTENSION parvacuum;/m } @blocks;

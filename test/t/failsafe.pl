@@ -22,7 +22,7 @@ pv_setup($node);
 sub make_old
 {
 	my ($age) = @_;
-	$node->safe_psql('postgres', qq{
+	pv_sql($node, qq{
 		UPDATE pg_class SET relfrozenxid = ((pg_current_xact_id()::text::bigint - $age) & 4294967295)::text::xid
 		WHERE relname IN ('stock', 'ours')});
 	return;
@@ -32,7 +32,7 @@ sub make_old
 sub use_up
 {
 	my ($n) = @_;
-	$node->safe_psql('postgres', "CREATE TABLE IF NOT EXISTS burnt (i int); DO \$\$ BEGIN FOR i IN 1 .. $n LOOP
+	pv_sql($node, "CREATE TABLE IF NOT EXISTS burnt (i int); DO \$\$ BEGIN FOR i IN 1 .. $n LOOP
 		BEGIN INSERT INTO burnt VALUES (1); EXCEPTION WHEN others THEN NULL; END; END LOOP; END \$\$");
 	return;
 }
@@ -46,10 +46,9 @@ sub failsafe
 	my ($workers, $middle) = @_;
 	my $what = "$workers workers" . ($middle ? ', in the middle' : '');
 
-	$node->safe_psql('postgres',
-		"\\o /dev/null\nSELECT * FROM oracle.make_twins('tail', 12000, ARRAY['btree', 'gin', 'hash'], 300) \\gexec\n");
+	pv_sql($node, "\\o /dev/null\nSELECT * FROM oracle.make_twins('tail', 12000, ARRAY['btree', 'gin', 'hash'], 300) \\gexec\n");
 	make_old($middle ? 209_999_000 : 300_000_000);
-	my $pages = $node->safe_psql('postgres', q{SELECT oracle.nblocks('ours')});
+	my $pages = pv_sql($node, q{SELECT oracle.nblocks('ours')});
 
 	my $gate = pv_session($node);
 	$gate->query_safe('SELECT pg_advisory_lock(28790)');
@@ -65,20 +64,20 @@ sub failsafe
 	ok(pv_finish($run), "$what: the run succeeds") or diag $run->{err};
 	is($run->{out}, 't|0|0|0|0|t|t', "$what: no index scan, no second heap pass, no truncation, but frozen pages");
 	like($run->{err}, qr/WARNING:.*"postgres.public.ours" as a failsafe/, "$what: the failsafe is reported");
-	cmp_ok($node->safe_psql('postgres', q{SELECT age(relfrozenxid) FROM pg_class WHERE relname = 'ours'}),
+	cmp_ok(pv_sql($node, q{SELECT age(relfrozenxid) FROM pg_class WHERE relname = 'ours'}),
 		'<', 20_000, "$what: relfrozenxid has advanced");
-	is($node->safe_psql('postgres', q{SELECT oracle.nblocks('ours')}), $pages, "$what: the table is not truncated");
-	is($node->safe_psql('postgres', $items), 't|4115', "$what: dead line pointers remain");
+	is(pv_sql($node, q{SELECT oracle.nblocks('ours')}), $pages, "$what: the table is not truncated");
+	is(pv_sql($node, $items), 't|4115', "$what: dead line pointers remain");
 
 	# Transactions that began during the run are older for it.
-	$node->safe_psql('postgres', 'SET vacuum_failsafe_age = 0; VACUUM stock');
+	pv_sql($node, 'SET vacuum_failsafe_age = 0; VACUUM stock');
 	is(pv_differences($node, $middle ? 'relfrozenxid' : ()), '', "$what: the table equals its twin");
 
 	# When the danger is over, the next vacuum does the rest.
-	$node->safe_psql('postgres', 'VACUUM (TRUNCATE) stock');
-	is($node->safe_psql('postgres', "SELECT dead_items > 0, index_scans, pages_removed > 0, index_scan_bypassed
+	pv_sql($node, 'VACUUM (TRUNCATE) stock');
+	is(pv_sql($node, "SELECT dead_items > 0, index_scans, pages_removed > 0, index_scan_bypassed
 		FROM parvacuum_run('ours', workers => $workers, truncate => true) WHERE relid = 'ours'::regclass"), 't|1|t|f', "$what: the next vacuum does all phases");
-	is($node->safe_psql('postgres', $items), 'f|4115', "$what: no dead line pointer remains");
+	is(pv_sql($node, $items), 'f|4115', "$what: no dead line pointer remains");
 	is(pv_differences($node, $middle ? 'relfrozenxid' : ()), '', "$what: the table equals its twin again");
 	return;
 }
@@ -90,7 +89,7 @@ failsafe(2, 1);
 #
 # Without indexes no dead line pointer keeps the pages at the end from being cut off.
 #
-$node->safe_psql('postgres', q{
+pv_sql($node, q{
 	DROP TABLE IF EXISTS stock, ours;
 	CREATE TABLE ours (id int) WITH (autovacuum_enabled = off);
 	INSERT INTO ours SELECT generate_series(1, 20000);
@@ -99,7 +98,7 @@ for my $case ([ 0, 0 ], [ 2, 0 ], [ 2, 1 ])
 {
 	my ($workers, $safe) = @$case;
 	make_old(300_000_000) unless $safe;
-	is($node->safe_psql('postgres', "SET vacuum_failsafe_age = 0; SET client_min_messages = error;
+	is(pv_sql($node, "SET vacuum_failsafe_age = 0; SET client_min_messages = error;
 		SELECT pages_removed > 0 FROM parvacuum_run('ours', workers => $workers, truncate => true) WHERE relid = 'ours'::regclass"),
 		$safe ? 't' : 'f', "$workers workers, no index: the table is " . ($safe ? 'truncated when the danger is over' : 'not truncated'));
 }
@@ -107,7 +106,7 @@ for my $case ([ 0, 0 ], [ 2, 0 ], [ 2, 1 ])
 #
 # The failsafe begins during the heap scan: pages read from then on use any buffers, not
 # those of the ring.  All participants begin to scan before that.
-$node->safe_psql('postgres', q{
+pv_sql($node, q{
 	CREATE EXTENSION pg_buffercache;
 	DROP TABLE IF EXISTS stock, ours;
 	CREATE TABLE ours (id int, pad text) WITH (autovacuum_enabled = off);
@@ -130,7 +129,7 @@ for my $workers (0, 2)
 	like($run->{err}, qr/WARNING:.*"postgres.public.ours" as a failsafe/, "$what: the failsafe is reported");
 
 	# Each participant may have read 1024 blocks before, and some blocks ahead.
-	cmp_ok($node->safe_psql('postgres', q{SELECT count(*) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('ours') AND relforknumber = 0}),
+	cmp_ok(pv_sql($node, q{SELECT count(*) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('ours') AND relforknumber = 0}),
 		'>', 4096, "$what: the ring of buffers is not used any more");
 	is(pv_findings($node, 'ours'), '', "$what: the table is whole");
 	$gate->quit;
@@ -140,7 +139,7 @@ for my $workers (0, 2)
 # The failsafe begins while participants are in a B-tree.  Some of its entries remain, so no
 # dead item may be set unused.
 #
-$node->safe_psql('postgres', q{
+pv_sql($node, q{
 	DROP TABLE ours;
 	CREATE TABLE ours (id int, pad text) WITH (autovacuum_enabled = off);
 	INSERT INTO ours SELECT i, repeat('x', 20) FROM generate_series(1, 30000) i;
@@ -166,20 +165,20 @@ for my $workers (0, 2)
 }
 
 # Old multixacts are as dangerous.  Their failsafe age is never below 420 million here.
-$node->safe_psql('postgres', q{
+pv_sql($node, q{
 	UPDATE pg_class SET relminmxid = ((SELECT next_multixact_id::text::bigint FROM pg_control_checkpoint()) - 500000000 & 4294967295)::text::xid WHERE relname = 'ours'});
 {
 	my ($rc, $out, $err) = $node->psql('postgres', q{SET vacuum_multixact_failsafe_age = 0; SELECT index_scan_bypassed FROM parvacuum_run('ours', workers => 0, index_cleanup => 'on') WHERE relid = 'ours'::regclass});
 	is("$rc $out", '0 t', 'multixacts: the indexes are left out');
 	like($err, qr/WARNING:.*"postgres.public.ours" as a failsafe/, 'multixacts: the failsafe is reported');
-	is($node->safe_psql('postgres', q{SELECT mxid_age(relminmxid) < 1000 FROM pg_class WHERE relname = 'ours'}), 't', 'multixacts: relminmxid has advanced');
+	is(pv_sql($node, q{SELECT mxid_age(relminmxid) < 1000 FROM pg_class WHERE relname = 'ours'}), 't', 'multixacts: relminmxid has advanced');
 }
 
 #
 # The failsafe ends with the vacuum: the same process sleeps again in the vacuum of another
 # table.
 #
-$node->safe_psql('postgres', q{
+pv_sql($node, q{
 	CREATE TABLE calm (id int, pad text) WITH (autovacuum_enabled = off, parvacuum.enabled);
 	INSERT INTO calm SELECT i, repeat('x', 5000) FROM generate_series(1, 2000) i;
 	ALTER TABLE ours SET (parvacuum.enabled)});

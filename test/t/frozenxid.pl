@@ -23,7 +23,7 @@ log_error_verbosity = default
 $node->start;
 pv_setup($node);
 
-sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub sql { return pv_sql($node, join ";\n", @_); }
 my $age = q{SELECT age(datfrozenxid) FROM pg_database WHERE datname = 'postgres'};
 
 # A table that is older than all others by 1000 transactions, and holds back the database

@@ -21,14 +21,14 @@ pv_setup($node);
 # Only pages at the end of the table have room for a wide row, so such rows are inserted
 # there, where the vacuum has not been yet.  The last row is kept, so that the table is
 # not truncated.
-$node->safe_psql('postgres', q{
+pv_sql($node, q{
 	CREATE TABLE t (id int, a int[], pad text) WITH (autovacuum_enabled = off);
 	ALTER TABLE t ALTER pad SET STORAGE PLAIN;
 	INSERT INTO t SELECT i, ARRAY[i % 10], repeat('x', 80) FROM generate_series(1, 300000) i;
 	CREATE INDEX t_a ON t USING gin (a) WITH (fastupdate = on);
 	DELETE FROM t WHERE id BETWEEN 290000 AND 299999});
-$node->safe_psql('postgres', "SELECT * FROM parvacuum_run('t', truncate => false, index_cleanup => 'on')");
-$node->safe_psql('postgres', 'DELETE FROM t WHERE id < 280000 AND hashint4(id) % 3 = 0');
+pv_sql($node, "SELECT * FROM parvacuum_run('t', truncate => false, index_cleanup => 'on')");
+pv_sql($node, 'DELETE FROM t WHERE id < 280000 AND hashint4(id) % 3 = 0');
 
 # The vacuum is slow enough for changes in between.  The store is so small that it becomes
 # full several times, although it needs little more than a bit for each row.
@@ -37,16 +37,15 @@ my $run = pv_start_run($node, "SELECT index_scans FROM parvacuum_run('t', worker
 ok(pv_await($node, q{SELECT count(*) FROM pg_stat_progress_vacuum
 		WHERE relid = 't'::regclass AND index_vacuum_count > 0 AND heap_blks_scanned < heap_blks_total / 2}, 1),
 	'the first index scan is completed');
-$node->safe_psql('postgres',
-	q{BEGIN; INSERT INTO t SELECT i, ARRAY[4711], repeat('y', 6000) FROM generate_series(1, 80) i; ROLLBACK});
+pv_sql($node, q{BEGIN; INSERT INTO t SELECT i, ARRAY[4711], repeat('y', 6000) FROM generate_series(1, 80) i; ROLLBACK});
 ok(pv_finish($run), 'the run succeeds') or diag $run->{err};
 cmp_ok($run->{out}, '>', 2, 'the run has several index scans');
 
 # Rows that reuse all free line pointers, with other keys
-$node->safe_psql('postgres', q{INSERT INTO t SELECT i, ARRAY[4712], repeat('z', 6000) FROM generate_series(1, 90) i});
+pv_sql($node, q{INSERT INTO t SELECT i, ARRAY[4712], repeat('z', 6000) FROM generate_series(1, 90) i});
 my $dangling = q{SET enable_seqscan = off; SELECT count(*), min(a::text) FROM t WHERE a @> '{4711}'};
-is($node->safe_psql('postgres', $dangling), '0|', 'no row is found by the key of the aborted rows');
-is($node->safe_psql('postgres', q{SET enable_seqscan = off; SELECT count(*) FROM t WHERE a @> '{4712}'}),
+is(pv_sql($node, $dangling), '0|', 'no row is found by the key of the aborted rows');
+is(pv_sql($node, q{SET enable_seqscan = off; SELECT count(*) FROM t WHERE a @> '{4712}'}),
 	'90', 'the new rows are found by their keys');
 is(pv_findings($node, 't'), '', 'the table is whole');
 

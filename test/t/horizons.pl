@@ -16,8 +16,8 @@ my $primary = pv_node('primary', allows_streaming => 1);
 $primary->append_conf('postgresql.conf', "wal_keep_size = '1GB'\nbgwriter_lru_maxpages = 0\n");
 $primary->start;
 pv_setup($primary);
-$primary->safe_psql('postgres', slurp_file("$FindBin::RealBin/../horizons.sql"));
-$primary->safe_psql('postgres', 'CREATE TABLE mark (name text, xid bigint)');
+pv_sql($primary, slurp_file("$FindBin::RealBin/../horizons.sql"));
+pv_sql($primary, 'CREATE TABLE mark (name text, xid bigint)');
 my $version = $primary->pg_version;
 
 sub both
@@ -31,12 +31,12 @@ sub both
 sub transaction
 {
 	my ($name, @sql) = @_;
-	$primary->safe_psql('postgres', join '; ', 'BEGIN', (map { both($_) } @sql),
+	pv_sql($primary, join '; ', 'BEGIN', (map { both($_) } @sql),
 		$name ? "INSERT INTO mark VALUES ('$name', pg_current_xact_id()::text::bigint)" : (), 'COMMIT');
 	return;
 }
 
-sub alone { $primary->safe_psql('postgres', both($_)) for @_; return; }
+sub alone { pv_sql($primary, both($_)) for @_; return; }
 
 sub use_up
 {
@@ -69,7 +69,7 @@ sub vacuum_twins
 	my $oldest = 'pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1';
 
 	alone('CHECKPOINT');
-	my $out = $primary->safe_psql('postgres', join "\n", (map { "SET $_ = $set{$_};" } sort keys %set),
+	my $out = pv_sql($primary, join "\n", (map { "SET $_ = $set{$_};" } sort keys %set),
 		"SELECT pg_current_wal_insert_lsn() AS l1, $next_xid AS next_xid, $oldest AS oldest \\gset",
 		"VACUUM (TRUNCATE false, PARALLEL 0$options) stock;",
 		"SELECT pg_current_wal_insert_lsn() AS l2, $next_xid = :next_xid AS alike \\gset",
@@ -84,7 +84,7 @@ sub vacuum_twins
 	my ($alike, $ours, @faults) = split /\n/, $out;
 	is($alike, 't', "$what: no XID was used by others");
 	is(join("\n", @faults), '', "$what: the horizons are those of the twin's records");
-	is($primary->safe_psql('postgres', q{SELECT * FROM oracle.check_table('ours')}), '', "$what: the table is whole");
+	is(pv_sql($primary, q{SELECT * FROM oracle.check_table('ours')}), '', "$what: the table is whole");
 	return $ours;
 }
 
@@ -126,7 +126,7 @@ for my $index (0, 1)
 	transaction('B', 'INSERT INTO $T SELECT 3000 + i, 0 FROM generate_series(1, 20) i');
 	alone('SELECT count(*) FROM $T');
 	use_up(10);
-	$primary->safe_psql('postgres', both('BEGIN; INSERT INTO $T VALUES (0, 0)') . q{; PREPARE TRANSACTION 'horizons'});
+	pv_sql($primary, both('BEGIN; INSERT INTO $T VALUES (0, 0)') . q{; PREPARE TRANSACTION 'horizons'});
 	use_up(10);
 	vacuum_twins("old, young and new rows, $kind", '', vacuum_freeze_min_age => 30);
 	alone(q{COMMIT PREPARED 'horizons'});
@@ -134,7 +134,7 @@ for my $index (0, 1)
 	# Rows that no vacuum can freeze: locked by an open transaction
 	create(3000, $index);
 	use_up(10);
-	$primary->safe_psql('postgres', both('BEGIN; SELECT count(*) FROM (SELECT FROM $T WHERE id % 7 = 0 FOR SHARE) x')
+	pv_sql($primary, both('BEGIN; SELECT count(*) FROM (SELECT FROM $T WHERE id % 7 = 0 FOR SHARE) x')
 		  . q{; PREPARE TRANSACTION 'horizons'});
 	use_up(10);
 	horizons_are("locked rows, $kind", [ 'FREEZE_PAGE oldest, VISIBLE A', 'FREEZE_PAGE oldest, VISIBLE A', 'PRUNE oldest, VISIBLE A', 'PRUNE A' ],
@@ -255,18 +255,18 @@ sub cancels
 	for my $table (qw(stock ours))
 	{
 		pv_catch_up($primary, $standby);
-		my $conflicts = $standby->safe_psql('postgres', q{SELECT sum(confl_snapshot) FROM pg_stat_database_conflicts});
+		my $conflicts = pv_sql($standby, q{SELECT sum(confl_snapshot) FROM pg_stat_database_conflicts});
 		my $reader = $standby->background_psql('postgres', on_error_stop => 0);
 		my $before = $reader->query("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*), sum(v) FROM $table");
 		use_up(20);
 		transaction(undef, map { s/\$T/$table/gr } @changes) if @changes;
 		use_up(5);
 		alone('CHECKPOINT');
-		$primary->safe_psql('postgres', join '', (map { "SET $_ = $set->{$_};" } sort keys %$set), "VACUUM (TRUNCATE false$options) $table");
+		pv_sql($primary, join '', (map { "SET $_ = $set->{$_};" } sort keys %$set), "VACUUM (TRUNCATE false$options) $table");
 		pv_catch_up($primary, $standby);
 		$standby->poll_query_until('postgres', qq{SELECT sum(confl_snapshot) > $conflicts FROM pg_stat_database_conflicts})
-		  if $standby->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'}) == 0;
-		push @canceled, $standby->safe_psql('postgres', qq{SELECT sum(confl_snapshot) > $conflicts FROM pg_stat_database_conflicts}) eq 't' ? 'canceled' :
+		  if pv_sql($standby, q{SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'}) == 0;
+		push @canceled, pv_sql($standby, qq{SELECT sum(confl_snapshot) > $conflicts FROM pg_stat_database_conflicts}) eq 't' ? 'canceled' :
 		  $reader->query("SELECT count(*), sum(v) FROM $table") eq $before ? 'fine' : 'misled';
 		eval { $reader->quit };
 	}

@@ -113,7 +113,7 @@ $before{'Preloading in a running cluster with a standby'} = sub {
 	add_server('standby', standby_of => $node{main});
 };
 $after{'Preloading in a running cluster with a standby'} = sub {
-	is($_->safe_psql('postgres', 'SHOW shared_preload_libraries'), 'parvacuum', $_->name . ' has the library') for @node{qw(main standby)};
+	is(pv_sql($_, 'SHOW shared_preload_libraries'), 'parvacuum', $_->name . ' has the library') for @node{qw(main standby)};
 	is($out{standby}, '', 'the standby has nothing to be changed');
 };
 $after{'The first week'} = sub {
@@ -128,13 +128,13 @@ $after{'Settings by size of machine'} = sub {
 	my @rows = map { [ /`([\w.]+)` \| (.*) \|$/ ] } grep { /^\| `(?:max|parvacuum)\S+ \| \d+ \|/ } split /\n/, $sections;
 
 	is(scalar(@rows), 6, 'the table has six settings');
-	$server->safe_psql('postgres', 'CREATE EXTENSION parvacuum; ALTER SYSTEM SET parvacuum.scheduler = on');
+	pv_sql($server, 'CREATE EXTENSION parvacuum; ALTER SYSTEM SET parvacuum.scheduler = on');
 	for my $column (0 .. 4)
 	{
 		my %value = map { ($_->[0] => (split / \| /, $_->[1])[$column]) } @rows;
-		$server->safe_psql('postgres', "ALTER SYSTEM SET $_ = $value{$_}") for sort keys %value;
+		pv_sql($server, "ALTER SYSTEM SET $_ = $value{$_}") for sort keys %value;
 		$server->restart;
-		is($server->safe_psql('postgres', q{SELECT evidence FROM parvacuum_check() WHERE name = 'worker_processes'}), '', "column $column: max_worker_processes is enough");
+		is(pv_sql($server, q{SELECT evidence FROM parvacuum_check() WHERE name = 'worker_processes'}), '', "column $column: max_worker_processes is enough");
 		is($value{max_worker_processes}, $value{max_parallel_workers} + 4 + $value{'parvacuum.scheduler_workers'} + 2, "column $column: and no more");
 	}
 	$server->stop;

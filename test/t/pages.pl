@@ -39,7 +39,7 @@ $node->append_conf('postgresql.conf', 'wal_writer_delay = 10s');
 $node->reload;
 for my $index ('', 'CREATE INDEX ON late (id);')
 {
-	is($node->safe_psql('postgres', qq{
+	is(pv_sql($node, qq{
 			SET synchronous_commit = off;
 			SET parvacuum.enabled = on;
 			DROP TABLE IF EXISTS late;
@@ -54,7 +54,7 @@ for my $index ('', 'CREATE INDEX ON late (id);')
 }
 
 # Pages that are not changed get their hint bits because the vacuum flushes the WAL.
-is($node->safe_psql('postgres', q{
+is(pv_sql($node, q{
 		SET synchronous_commit = off;
 		SET parvacuum.enabled = on;
 		CREATE TABLE unchanged (id int) WITH (autovacuum_enabled = off);
@@ -82,7 +82,7 @@ for my $workers (0, 2)
 	like($err, $version < 17 ? qr/page 0 of table "public\.ours" has dead row versions that cannot be removed/ :
 		qr/dead heap-only tuple \(0, \d+\) is not linked to from any HOT chain/, "$workers workers: the error has the reason");
 }
-is($node->safe_psql('postgres', 'SELECT count(*) FROM ours'), 99, 'the other rows are there');
+is(pv_sql($node, 'SELECT count(*) FROM ours'), 99, 'the other rows are there');
 
 pv_no_crash($node, 'the server');
 $node->stop;

@@ -27,10 +27,10 @@ sub standby_is_same
 {
 	my ($what) = @_;
 	pv_catch_up($primary, $standby);
-	is($standby->safe_psql('postgres', $digest), $primary->safe_psql('postgres', $digest), "$what: the table is the same on the standby");
+	is(pv_sql($standby, $digest), pv_sql($primary, $digest), "$what: the table is the same on the standby");
 	# The check functions of pg_visibility fail an assertion of core in recovery, from 17 on.
 	# The digest has the bits of the map.
-	is($standby->safe_psql('postgres', q{SELECT * FROM verify_heapam('ours', check_toast => true)}), '', "$what: the table is whole on the standby");
+	is(pv_sql($standby, q{SELECT * FROM verify_heapam('ours', check_toast => true)}), '', "$what: the table is whole on the standby");
 	return;
 }
 
@@ -45,11 +45,11 @@ for my $crash (0 .. 3)
 	}
 	disconnect_all();
 	last if $crash == 3;
-	$primary->safe_psql('postgres', q{SELECT pg_logical_emit_message(true, 'pages', 'x')});
-	my $before = $primary->safe_psql('postgres', $digest);
+	pv_sql($primary, q{SELECT pg_logical_emit_message(true, 'pages', 'x')});
+	my $before = pv_sql($primary, $digest);
 	$primary->stop('immediate');
 	$primary->start;
-	is($primary->safe_psql('postgres', $digest), $before, "crash $crash: after recovery the table is the same");
+	is(pv_sql($primary, $digest), $before, "crash $crash: after recovery the table is the same");
 	is(pv_findings($primary, 'ours'), '', "crash $crash: the table is whole");
 }
 
@@ -64,18 +64,18 @@ sub read_beside
 	pv_catch_up($primary, $standby);
 	my $before = $reader->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; $count");
 	$change->();
-	my $after = $primary->safe_psql('postgres', $count);
-	$primary->safe_psql('postgres', join '', (map { "SET $_ = $set{$_};" } sort keys %set), q{SELECT parvacuum_run('ours', workers => 2)});
+	my $after = pv_sql($primary, $count);
+	pv_sql($primary, join '', (map { "SET $_ = $set{$_};" } sort keys %set), q{SELECT parvacuum_run('ours', workers => 2)});
 	isnt($after, $before, "$what: the rows have changed on the primary");
-	my $lsn = $primary->safe_psql('postgres', q{SELECT pg_logical_emit_message(true, 'pages', 'x'); SELECT pg_current_wal_lsn()}) =~ s/.*\n//r;
+	my $lsn = pv_sql($primary, q{SELECT pg_logical_emit_message(true, 'pages', 'x'); SELECT pg_current_wal_lsn()}) =~ s/.*\n//r;
 	my $waits = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'startup' AND wait_event = 'RecoveryConflictSnapshot'};
 	ok($standby->poll_query_until('postgres', "SELECT ($waits) = 1 OR pg_last_wal_replay_lsn() >= '$lsn'"), "$what: replay goes on or waits");
-	is($standby->safe_psql('postgres', $waits), 1, "$what: replay waits for the reader");
+	is(pv_sql($standby, $waits), 1, "$what: replay waits for the reader");
 	is($reader->query_safe($count), $before, "$what: the reader sees the same rows as before");
 	$reader->query_safe('COMMIT');
 	$reader->quit;
 	standby_is_same($what);
-	is($standby->safe_psql('postgres', $count), $after, "$what: afterwards the standby has the rows of the primary");
+	is(pv_sql($standby, $count), $after, "$what: afterwards the standby has the rows of the primary");
 	return;
 }
 
@@ -106,7 +106,7 @@ like(frozen_pages('ours'), $version < 16 ? qr/^0 of/ : qr/^(\d+) of \1$/, 'froze
 old_and_young();
 read_beside('frozen with others', sub { run(transaction('COMMIT', $young)); run(both('SELECT count(*) FROM $T')); run('CHECKPOINT') },
 	vacuum_freeze_min_age => 30);
-is($node->safe_psql('postgres', $of_ages =~ s/\$T/ours/gr), 't t t', 'frozen with others: all rows are frozen');
+is(pv_sql($node, $of_ages =~ s/\$T/ours/gr), 't t t', 'frozen with others: all rows are frozen');
 
 # The visibility map is removed.  The pages are marked as all-visible still, so only the map
 # has to be changed.
@@ -115,7 +115,7 @@ run('VACUUM (FREEZE) ours');
 for my $workers (0, 2)
 {
 	run(q{SELECT pg_truncate_visibility_map('ours'); CHECKPOINT});
-	$primary->safe_psql('postgres', "SELECT parvacuum_run('ours', workers => $workers)");
+	pv_sql($primary, "SELECT parvacuum_run('ours', workers => $workers)");
 	like(frozen_pages('ours'), qr/^(\d+) of \1$/, "$workers workers: the map is complete again");
 	is(pv_findings($primary, 'ours'), '', "$workers workers: the table is whole with the new map");
 	standby_is_same("$workers workers: the new map");

@@ -41,7 +41,7 @@ sub cost_is
 	is($wal{heap}, $heap, "$what: records of the heap, and the number of those with images");
 	cmp_ok($wal{ours_records}, '<=', $wal{stock_records}, "$what: no more records than stock VACUUM");
 	cmp_ok($wal{ours_bytes}, '<=', $wal{stock_bytes}, "$what: no more bytes than stock VACUUM");
-	is($node->safe_psql('postgres', q{SELECT * FROM oracle.check_table('ours')}), '', "$what: the table is whole");
+	is(pv_sql($node, q{SELECT * FROM oracle.check_table('ours')}), '', "$what: the table is whole");
 	return;
 }
 
@@ -72,7 +72,7 @@ for my $change ('DELETE FROM $T WHERE id % 10 = 0', 'UPDATE $T SET v = 1 WHERE i
 	run(transaction('COMMIT', $change));
 	%wal = vacuum_for_wal();
 	cost_is("$verb, no images due", "PRUNE $pages/" . ($verb eq 'DELETE' ? "0, VACUUM $pages/$sets_map" : $sets_map), %wal);
-	is($node->safe_psql('postgres', q{SELECT count(*) FROM pages.tuples('ours') WHERE mask & 768 = 768}), 0, "$verb, no images due: no row is frozen");
+	is(pv_sql($node, q{SELECT count(*) FROM pages.tuples('ours') WHERE mask & 768 = 768}), 0, "$verb, no images due: no row is frozen");
 }
 
 for my $image (0, 1)
@@ -85,11 +85,11 @@ for my $image (0, 1)
 	run(transaction('COMMIT', 'INSERT INTO $T SELECT i, 0 FROM generate_series(2001, 6000) i'));
 	run('CHECKPOINT') if $image;
 	my %wal = vacuum_for_wal(vacuum_freeze_min_age => 30);
-	my $old = $node->safe_psql('postgres', q{SELECT count(DISTINCT (ctid::text::point)[0]) FROM ours WHERE id <= 2000});
-	my $all = $node->safe_psql('postgres', q{SELECT oracle.nblocks('ours')});
+	my $old = pv_sql($node, q{SELECT count(DISTINCT (ctid::text::point)[0]) FROM ours WHERE id <= 2000});
+	my $all = pv_sql($node, q{SELECT oracle.nblocks('ours')});
 	cost_is($what, ($version < 17 ? 'FREEZE_PAGE' : 'PRUNE') . ' ' . ($sets_map ? $all : $old) . '/' . ($image ? $old : 0), %wal);
-	is($node->safe_psql('postgres', $of_ages =~ s/\$T/ours/gr), $whole ? 'f f f, t t t' : 'f f f, t t f', "$what: frozen rows in pages without and with old ones");
-	is($node->safe_psql('postgres', $of_ages =~ s/\$T/stock/gr), $version < 16 ? 'f f f, t t f' : 'f f f, t t t', "$what: the same by stock VACUUM");
+	is(pv_sql($node, $of_ages =~ s/\$T/ours/gr), $whole ? 'f f f, t t t' : 'f f f, t t f', "$what: frozen rows in pages without and with old ones");
+	is(pv_sql($node, $of_ages =~ s/\$T/stock/gr), $version < 16 ? 'f f f, t t f' : 'f f f, t t t', "$what: the same by stock VACUUM");
 }
 
 pv_no_crash($node, 'the server');

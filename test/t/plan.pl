@@ -25,8 +25,8 @@ sub compare
 	my ($what, $table, $workers, @settings) = @_;
 	my %slack = (pages => 20, tuples => 20, items => 20, scans => 0, memory => 8192);
 	my @names = qw(pages tuples items scans memory);
-	my $plan = $node->safe_psql('postgres', join "\n", @settings, "SELECT pages_to_scan, tuples_to_remove, dead_items, index_scans, dead_tuple_bytes FROM parvacuum_plan('$table', workers => $workers) WHERE relid = '$table'::regclass");
-	my $run = $node->safe_psql('postgres', join "\n", @settings, "SELECT pages_scanned, tuples_removed, dead_items, index_scans, dead_tuple_bytes FROM parvacuum_run('$table', workers => $workers, truncate => false) WHERE relid = '$table'::regclass");
+	my $plan = pv_sql($node, join "\n", @settings, "SELECT pages_to_scan, tuples_to_remove, dead_items, index_scans, dead_tuple_bytes FROM parvacuum_plan('$table', workers => $workers) WHERE relid = '$table'::regclass");
+	my $run = pv_sql($node, join "\n", @settings, "SELECT pages_scanned, tuples_removed, dead_items, index_scans, dead_tuple_bytes FROM parvacuum_run('$table', workers => $workers, truncate => false) WHERE relid = '$table'::regclass");
 	my (@plan, @run);
 	@plan = split /\|/, $plan;
 	@run = split /\|/, $run;
@@ -161,10 +161,10 @@ $standby->init_from_backup($node, 'backup', has_streaming => 1);
 $standby->start;
 pv_catch_up($node, $standby);
 my $columns = q{pages_total, pages_to_scan, workers_planned, indexes, aggressive};
-is($standby->safe_psql('postgres', "SELECT $columns FROM parvacuum_plan('far', workers => 1)"), sql("SELECT $columns FROM parvacuum_plan('far', workers => 1)"), 'a standby: what the map shows');
-is($standby->safe_psql('postgres', q{SELECT tuples_to_remove BETWEEN 4000 AND 6000, dead_items BETWEEN 4000 AND 6000, index_scans, useless, reason FROM parvacuum_plan('far') LIMIT 1}),
+is(pv_sql($standby, "SELECT $columns FROM parvacuum_plan('far', workers => 1)"), sql("SELECT $columns FROM parvacuum_plan('far', workers => 1)"), 'a standby: what the map shows');
+is(pv_sql($standby, q{SELECT tuples_to_remove BETWEEN 4000 AND 6000, dead_items BETWEEN 4000 AND 6000, index_scans, useless, reason FROM parvacuum_plan('far') LIMIT 1}),
 	't|t|1|t|The server is in recovery.  Only its primary can vacuum the table.', 'a standby: what the sample shows');
-is($standby->safe_psql('postgres', q{SELECT pages_total IS NULL, useless, reason FROM parvacuum_plan('unlogged')}), 't|t|The server is in recovery.  It has no contents of unlogged tables.', 'a standby: an unlogged table');
+is(pv_sql($standby, q{SELECT pages_total IS NULL, useless, reason FROM parvacuum_plan('unlogged')}), 't|t|The server is in recovery.  It has no contents of unlogged tables.', 'a standby: an unlogged table');
 $standby->stop;
 
 #

@@ -54,7 +54,7 @@ $node->append_conf('postgresql.conf', "extension_control_path = '\$system:$image
 $node->start;
 pv_setup($node);
 
-sub sql { return $node->safe_psql('postgres', join ";\n", @_); }
+sub sql { return pv_sql($node, join ";\n", @_); }
 
 sub version_of { return sql("SELECT extversion FROM pg_extension WHERE extname = '$_[0]'"); }
 

@@ -22,7 +22,7 @@ my $pages = $ENV{PV_PAGES} // 1500;
 
 my $node = pv_node('reltuples');
 $node->start;
-$node->safe_psql('postgres', 'CREATE EXTENSION parvacuum; ' . slurp_file("$FindBin::RealBin/../reltuples.sql"));
+pv_sql($node, 'CREATE EXTENSION parvacuum; ' . slurp_file("$FindBin::RealBin/../reltuples.sql"));
 
 # How much further ours is than stock VACUUM at worst, in percent of the rows, and how
 # much further it may be; a line for each relation, table and TOAST table.
@@ -38,17 +38,17 @@ my $verdict_sql = q{
 	WHERE s.tab = 'stock' AND o.tab <> 'stock' GROUP BY 1, 2 ORDER BY 1, 2};
 
 my $most_pages = 0;
-my @patterns = split /\n/, $node->safe_psql('postgres', 'SELECT pattern FROM reltuples.pattern ORDER BY ord');
+my @patterns = split /\n/, pv_sql($node, 'SELECT pattern FROM reltuples.pattern ORDER BY ord');
 cmp_ok(scalar @patterns, '>=', 20, 'the script has patterns');
 for my $n (0 .. $#patterns)
 {
 	my $pattern = $patterns[$n];
 	my $tabs = $n % 2 ? 'stock,workers' : 'stock,ours';
-	$node->safe_psql('postgres', qq{
+	pv_sql($node, qq{
 		SET client_min_messages = warning;
 		\\o /dev/null
 		SELECT s FROM reltuples.statements('$pattern', $pages, 10, '{$tabs}') WITH ORDINALITY s(s, n) ORDER BY n \\gexec});
-	my @verdicts = split /\n/, $node->safe_psql('postgres', sprintf $verdict_sql, $pattern);
+	my @verdicts = split /\n/, pv_sql($node, sprintf $verdict_sql, $pattern);
 	note "$pattern: $_" for @verdicts;
 	cmp_ok(scalar @verdicts, '>', 0, "$pattern: measured");
 	for (@verdicts)
@@ -67,11 +67,11 @@ my $skipped_sql = q{
 	INSERT INTO reading SELECT g, 0, repeat('x', 1800) FROM generate_series(0, 23999) g;
 	VACUUM (FREEZE) reading;
 	DELETE FROM reading WHERE id % 20 = 0};
-$node->safe_psql('postgres', $skipped_sql);
+pv_sql($node, $skipped_sql);
 my @read;
 for my $setting ('sample_pages = 0', 'sample_pages = 512', "shortest_skip = 32")
 {
-	push @read, $node->safe_psql('postgres', qq{
+	push @read, pv_sql($node, qq{
 		SET parvacuum.$setting;
 		SELECT pages_scanned, tuples_remaining FROM parvacuum_run('reading', workers => 0) WHERE relid = 'reading'::regclass;
 		UPDATE reading SET v = v + 1 WHERE id % 20 = 1});

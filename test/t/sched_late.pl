@@ -24,13 +24,13 @@ $node->start;
 pv_setup($node);
 
 my $n = 5;
-$node->safe_psql('postgres', 'CREATE ROLE mallory LOGIN CREATEDB');
+pv_sql($node, 'CREATE ROLE mallory LOGIN CREATEDB');
 for my $i (1 .. $n)
 {
-	$node->safe_psql('postgres', "CREATE DATABASE locked_$i OWNER mallory");
+	pv_sql($node, "CREATE DATABASE locked_$i OWNER mallory");
 	$node->safe_psql("locked_$i", 'CREATE TABLE t (i int); INSERT INTO t SELECT 1');
 }
-$node->safe_psql('postgres', 'CREATE TABLE t (i int) WITH (parvacuum.enabled)');
+pv_sql($node, 'CREATE TABLE t (i int) WITH (parvacuum.enabled)');
 
 my $owner = $node->background_psql('postgres');
 $owner->query_safe('SET SESSION AUTHORIZATION mallory; BEGIN');
@@ -44,12 +44,12 @@ my $most = 0;
 for my $second (1 .. 25)
 {
 	sleep 1;
-	my $now = $node->safe_psql('postgres', $waiting);
+	my $now = pv_sql($node, $waiting);
 	$most = $now if $now > $most;
 }
 cmp_ok($most, '<=', 3, 'never more workers than the setting allows');
 
-$node->safe_psql('postgres', 'INSERT INTO t SELECT generate_series(1, 1000); DELETE FROM t');
+pv_sql($node, 'INSERT INTO t SELECT generate_series(1, 1000); DELETE FROM t');
 ok(pv_await($node, q{SELECT vacuum_count > 0 FROM pg_stat_all_tables WHERE relid = 't'::regclass}, 'true'), 'another database is served meanwhile');
 
 # From then on they share one worker.
@@ -58,12 +58,12 @@ $most = 0;
 for my $second (1 .. 8)
 {
 	sleep 1;
-	my $now = $node->safe_psql('postgres', $waiting);
+	my $now = pv_sql($node, $waiting);
 	$most = $now if $now > $most;
 }
 cmp_ok($most, '<=', 1, 'never more than one worker waits for locked databases');
-is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_locks WHERE granted AND classid = 'pg_database'::regclass AND mode = 'AccessExclusiveLock'}), $n, 'the databases are still locked');
-is($node->safe_psql('postgres', 'SELECT no_process FROM parvacuum_scheduler_stats()'), 0, 'the server has free slots');
+is(pv_sql($node, q{SELECT count(*) FROM pg_locks WHERE granted AND classid = 'pg_database'::regclass AND mode = 'AccessExclusiveLock'}), $n, 'the databases are still locked');
+is(pv_sql($node, 'SELECT no_process FROM parvacuum_scheduler_stats()'), 0, 'the server has free slots');
 
 $owner->query_safe('ROLLBACK');
 $owner->quit;

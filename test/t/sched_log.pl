@@ -17,7 +17,7 @@ pv_setup($node);
 
 # A statistics object that cannot be computed, because one of its columns has no
 # statistics
-$node->safe_psql('postgres', q{
+pv_sql($node, q{
 	CREATE TABLE t (a int, b int) WITH (parvacuum.enabled);
 	ALTER TABLE t ALTER a SET STATISTICS 0;
 	CREATE STATISTICS t_stat (dependencies) ON a, b FROM t;
@@ -29,7 +29,7 @@ my $from = -s $node->logfile;
 pv_reload_with($node, 'parvacuum.scheduler' => 'on');
 for my $scan (1 .. 2)
 {
-	$node->safe_psql('postgres', 'UPDATE t SET b = b + 1');
+	pv_sql($node, 'UPDATE t SET b = b + 1');
 	ok(pv_await($node, "SELECT analyze_count FROM pg_stat_all_tables WHERE relid = 't'::regclass", 1 + $scan), "$scan: the scheduler analyzes the table");
 }
 unlike(substr(slurp_file($node->logfile), $from), qr/could not be computed/, 'the warning is not logged');
@@ -38,13 +38,13 @@ unlike(substr(slurp_file($node->logfile), $from), qr/could not be computed/, 'th
 my $usage = q{I/O timings: read: \d+\.\d+ ms, write: \d+\.\d+ ms\n\tavg read rate: \d+\.\d+ MB/s, avg write rate: \d+\.\d+ MB/s\n\tbuffer usage: \d+ hits, \d+ (?:misses|reads), \d+ dirtied\n}
   . q{\tWAL usage: \d+ records, \d+ full page images, \d+ bytes(?:, \d+ full page image bytes)?(?:, \d+ buffers full)?\n\tsystem usage: CPU: user: .* s, system: .* s, elapsed: .* s\n};
 my $logged = sub { return substr(slurp_file($node->logfile), $from) };
-my $prepare = sub { return $node->safe_psql('postgres', 'CREATE SCHEMA IF NOT EXISTS s; ' . join '; ', map { "CREATE TABLE s.$_->[0] (a int PRIMARY KEY) WITH ($_->[1]); INSERT INTO s.$_->[0] SELECT generate_series(1, 1000); DELETE FROM s.$_->[0] WHERE a % 2 = 0" } @_) };
+my $prepare = sub { return pv_sql($node, 'CREATE SCHEMA IF NOT EXISTS s; ' . join '; ', map { "CREATE TABLE s.$_->[0] (a int PRIMARY KEY) WITH ($_->[1]); INSERT INTO s.$_->[0] SELECT generate_series(1, 1000); DELETE FROM s.$_->[0] WHERE a % 2 = 0" } @_) };
 
 $from = -s $node->logfile;
 my @log_settings = ('log_autovacuum_min_duration', $node->pg_version->major >= 19 ? 'log_autoanalyze_min_duration' : ());
 pv_reload_with($node, track_io_timing => 'on', map { $_ => 0 } @log_settings);
 $prepare->([ 'ours', 'parvacuum.enabled' ], [ 'cores', 'parvacuum.enabled = false' ]);
-$node->safe_psql('postgres', q{SELECT parvacuum_enqueue('s.cores')});
+pv_sql($node, q{SELECT parvacuum_enqueue('s.cores')});
 for my $table ('ours', 'cores')
 {
 	ok(pv_await($node, qq{SELECT count(*) > 0 FROM parvacuum_history WHERE relname = '$table' AND started_by = 'scheduler' AND by_engine = ('$table' = 'ours')}, 'true'), "$table: in the history");
@@ -58,12 +58,12 @@ like($logged->(), qr/LOG: .*automatic vacuum of table "postgres\.s\.cores": inde
 $from = -s $node->logfile;
 pv_reload_with($node, 'parvacuum.engine' => 'off');
 $prepare->([ 'off', 'parvacuum.enabled' ]);
-$node->safe_psql('postgres', q{SELECT parvacuum_enqueue('pg_am'); SELECT parvacuum_enqueue('s.off')});
+pv_sql($node, q{SELECT parvacuum_enqueue('pg_am'); SELECT parvacuum_enqueue('s.off')});
 $node->wait_for_log(qr/automatic vacuum of table "postgres\.s\.off": index scans: 1\n\t$usage.*DETAIL:  PostgreSQL's own VACUUM has vacuumed it\.  The setting parvacuum\.engine is off\.\n/, $from);
 $node->wait_for_log(qr/automatic vacuum of table "postgres\.pg_catalog\.pg_am": index scans: 0\n/, $from);
 pv_reload_with($node, track_activities => 'off');
 $prepare->([ 'unseen', 'parvacuum.enabled' ]);
-$node->safe_psql('postgres', q{SELECT parvacuum_enqueue('s.unseen')});
+pv_sql($node, q{SELECT parvacuum_enqueue('s.unseen')});
 ok($node->wait_for_log(qr/automatic vacuum of table "postgres\.s\.unseen": index scans: 0\n/, $from), 'without track_activities the index scans of core are not known');
 pv_reload_with($node, track_activities => 'on', 'parvacuum.engine' => 'on');
 
@@ -86,12 +86,12 @@ pv_reload_with($node, map { $_ => 0 } @log_settings);
 $prepare->([ 'locked', 'parvacuum.enabled' ]);
 my $locker = $node->background_psql('postgres');
 $locker->query_safe('BEGIN; LOCK TABLE s.locked');
-$node->safe_psql('postgres', q{SELECT parvacuum_enqueue('s.locked')});
+pv_sql($node, q{SELECT parvacuum_enqueue('s.locked')});
 $node->wait_for_log(qr/LOG: .*parvacuum's scheduler skipped table "postgres\.s\.locked"/, $from);
 $locker->quit;
 
 # The columns of pg_stat_all_tables that move
-is($node->safe_psql('postgres', q{SELECT last_vacuum IS NOT NULL, last_analyze IS NOT NULL, vacuum_count > 0, analyze_count > 0, last_autovacuum IS NULL, last_autoanalyze IS NULL, autovacuum_count, autoanalyze_count
+is(pv_sql($node, q{SELECT last_vacuum IS NOT NULL, last_analyze IS NOT NULL, vacuum_count > 0, analyze_count > 0, last_autovacuum IS NULL, last_autoanalyze IS NULL, autovacuum_count, autoanalyze_count
 	FROM pg_stat_all_tables WHERE relid = 's.ours'::regclass}), 't|t|t|t|t|t|0|0', 'statistics of a table');
 
 # The start of the processes

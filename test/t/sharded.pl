@@ -16,10 +16,10 @@ use Test::More;
 my $node = pv_node('sharded');
 $node->start;
 pv_setup($node);
-$node->safe_psql('postgres', 'CREATE ROLE pv_owner LOGIN; CREATE ROLE pv_other LOGIN');
+pv_sql($node, 'CREATE ROLE pv_owner LOGIN; CREATE ROLE pv_other LOGIN');
 
 # A database with a distributed table, its shard, an ordinary table, and a partitioned table
-$node->safe_psql('postgres', 'CREATE DATABASE citus');
+pv_sql($node, 'CREATE DATABASE citus');
 sub sql { return $node->safe_psql('citus', join ";\n", @_); }
 sql('CREATE EXTENSION parvacuum', 'GRANT CREATE ON SCHEMA public TO public',
 	'CREATE TABLE dist (i int PRIMARY KEY, t text)', 'CREATE TABLE dist_102008 (i int PRIMARY KEY)', 'CREATE TABLE other (i int)',

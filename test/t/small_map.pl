@@ -25,7 +25,7 @@ my $index_only = 'SET enable_seqscan = off; SET enable_bitmapscan = off;';
 sub make_table
 {
 	my ($table) = @_;
-	$node->safe_psql('postgres', qq{
+	pv_sql($node, qq{
 		CREATE TABLE $table (id int PRIMARY KEY, v int, pad char(220)) WITH (autovacuum_enabled = off);
 		ALTER TABLE $table SET (parvacuum.enabled);
 		INSERT INTO $table SELECT i, 0, 'x' FROM generate_series(1, 3000) i;
@@ -43,7 +43,7 @@ sub fetches_of
 	my $plan = $_[0]->query_safe("EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) SELECT count(*) FROM $_[1] WHERE id BETWEEN 11 AND 30");
 	return $plan =~ /Heap Fetches: (\d+)/ ? $1 : $plan;
 }
-sub is_visible { return $node->safe_psql('postgres', "SELECT all_visible FROM pg_visibility_map('$_[0]', $_[1])"); }
+sub is_visible { return pv_sql($node, "SELECT all_visible FROM pg_visibility_map('$_[0]', $_[1])"); }
 
 my $session = make_table('changed');
 my $holder = pv_hold($node, 'changed');
@@ -53,12 +53,12 @@ is(is_visible('changed', 1), 't', 'changed: pages are all-visible already');
 $session->query_safe('UPDATE changed SET v = 1 WHERE id = 1');
 $session->query_safe('DELETE FROM changed WHERE id = 11');
 is(rows_of($session, 'changed'), 19, 'changed: the session sees its changes');
-is($node->safe_psql('postgres', $scanned), 1, 'changed: the vacuum is still running');
+is(pv_sql($node, $scanned), 1, 'changed: the vacuum is still running');
 $holder->quit;
 ok(pv_finish($run), 'changed: the vacuum succeeds') or diag $run->{err};
 is(is_visible('changed', 0), 'f', 'changed: the changed page is not all-visible');
 is(is_visible('changed', 1), 't', 'changed: other pages are all-visible');
-is($node->safe_psql('postgres', "$index_only SELECT count(*) FROM changed WHERE id BETWEEN 11 AND 30"), 19, 'changed: other sessions see the changes');
+is(pv_sql($node, "$index_only SELECT count(*) FROM changed WHERE id BETWEEN 11 AND 30"), 19, 'changed: other sessions see the changes');
 is(pv_findings($node, 'changed'), '', 'changed: the table is whole');
 $session->quit;
 
@@ -66,7 +66,7 @@ $session = make_table('canceled');
 $holder = pv_hold($node, 'canceled');
 $run = pv_start_run($node, 'VACUUM canceled', %held);
 ok(pv_await($node, $scanned, 1), 'canceled: a vacuum is running');
-$node->safe_psql('postgres', 'SELECT pg_cancel_backend(pid) FROM pg_stat_progress_vacuum');
+pv_sql($node, 'SELECT pg_cancel_backend(pid) FROM pg_stat_progress_vacuum');
 ok(!pv_finish($run), 'canceled: the vacuum fails');
 $holder->quit;
 is(fetches_of($session, 'canceled'), 0, 'canceled: the session has learned of the map');

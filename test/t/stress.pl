@@ -21,7 +21,7 @@ pv_setup($node);
 
 # The sum over both tables never changes: what is taken from account is added to ledger
 # by the same transaction.  Updates of note are HOT, those of k and at are not.
-$node->safe_psql('postgres', q{
+pv_sql($node, q{
 	CREATE TABLE account (id int PRIMARY KEY, k int, balance bigint, note text, tags int[], at point)
 		WITH (autovacuum_enabled = off, fillfactor = 80);
 	CREATE TABLE ledger (id int, amount bigint, pad text) WITH (autovacuum_enabled = off);
@@ -90,15 +90,15 @@ is_deeply($failed, [], 'no vacuum failed');
 cmp_ok($transactions // 0, '>', 200, 'transactions ran beside vacuums');
 
 my $sums = q{SELECT count(*), sum(balance) + (SELECT sum(amount) FROM ledger) FROM account};
-is($node->safe_psql('postgres', $sums), '40000|40000000', 'no row is lost, and no deleted row is visible');
+is(pv_sql($node, $sums), '40000|40000000', 'no row is lost, and no deleted row is visible');
 is(pv_findings($node, $_), '', "$_ is whole") for qw(account ledger);
 
 # One more vacuum when no other session is active: all dead rows can be removed.
-$node->safe_psql('postgres', "SELECT parvacuum_run('$_', workers => 2, index_cleanup => 'on', disable_page_skipping => true)")
+pv_sql($node, "SELECT parvacuum_run('$_', workers => 2, index_cleanup => 'on', disable_page_skipping => true)")
   for qw(account ledger);
-is($node->safe_psql('postgres', $sums), '40000|40000000', 'the last vacuum has lost no row');
+is(pv_sql($node, $sums), '40000|40000000', 'the last vacuum has lost no row');
 is(pv_findings($node, $_), '', "$_ is whole after the last vacuum") for qw(account ledger);
-is($node->safe_psql('postgres', q{
+is(pv_sql($node, q{
 	SELECT count(*) FROM generate_series(0, oracle.nblocks('account') - 1) b,
 		heap_page_items(get_raw_page('account', 'main', b)) i WHERE i.lp_flags = 3}), 0, 'no dead line pointer remains');
 
@@ -106,8 +106,8 @@ is($node->safe_psql('postgres', q{
 for my $where ('id > 0', 'k = 77', 'tags @> ARRAY[3]', "at <\@ box '((10,10),(60,20000))'")
 {
 	my $count = "SELECT count(*), sum(hashtextextended(t::text, 0)) FROM account t WHERE $where";
-	my $scan = $node->safe_psql('postgres', "SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off; $count");
-	is($node->safe_psql('postgres', "SET enable_seqscan = off; $count"), $scan, "by index and by sequential scan, where $where");
+	my $scan = pv_sql($node, "SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off; $count");
+	is(pv_sql($node, "SET enable_seqscan = off; $count"), $scan, "by index and by sequential scan, where $where");
 }
 
 pv_no_crash($node, 'the server');

@@ -29,7 +29,7 @@ $standby->start;
 
 # The sum over account and ledger never changes, nor do the keys of account and the number
 # of rows in event.  Most updates need an entry in each index.
-$node->safe_psql('postgres', q{
+pv_sql($node, q{
 	CREATE TABLE account (id int PRIMARY KEY, k int, balance bigint, note text) WITH (autovacuum_enabled = off);
 	CREATE TABLE ledger (id int, amount bigint, pad text) WITH (autovacuum_enabled = off);
 	CREATE TABLE event (id int, at int) WITH (autovacuum_enabled = off);
@@ -122,15 +122,15 @@ sub start_work
 sub all_is_whole
 {
 	my ($what) = @_;
-	is($node->safe_psql('postgres', $sums), $right, "$what: no row is lost, and no deleted row is visible");
+	is(pv_sql($node, $sums), $right, "$what: no row is lost, and no deleted row is visible");
 	is(pv_findings($node, $_), '', "$what: $_ is whole") for qw(account ledger event);
 	for my $case ([ 'account', 'id > 0' ], [ 'account', 'k >= 0' ], [ 'account', 'k = 77' ], [ 'account', 'length(note) >= 0' ],
 		[ 'account', 'k < 500 AND id > 0' ], [ 'ledger', 'id > 0' ], [ 'event', 'at > 0' ], [ 'event', 'id > 0' ])
 	{
 		my ($table, $where) = @$case;
 		my $digest = "SELECT count(*), sum(hashtextextended(t::text, 0)) FROM $table t WHERE $where";
-		my $scan = $node->safe_psql('postgres', "SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off; $digest");
-		is($node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_bitmapscan = off; $digest"), $scan, "$what: by index and by sequential scan, $table where $where");
+		my $scan = pv_sql($node, "SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off; $digest");
+		is(pv_sql($node, "SET enable_seqscan = off; SET enable_bitmapscan = off; $digest"), $scan, "$what: by index and by sequential scan, $table where $where");
 	}
 	return;
 }
@@ -139,14 +139,14 @@ sub all_is_whole
 sub standby_is_same
 {
 	my ($what) = @_;
-	my @btrees = split /\n/, $node->safe_psql('postgres', q{
+	my @btrees = split /\n/, pv_sql($node, q{
 		SELECT indexrelid::regclass FROM pg_index WHERE indrelid IN ('account'::regclass, 'ledger'::regclass, 'event'::regclass)});
 	my $entries = join ' UNION ALL ', map { "SELECT '$_', count(*), sum(hashtextextended(t::text, 0)) FROM oracle.index_tids('$_') t" } @btrees;
 
 	pv_catch_up($node, $standby);
-	is($standby->safe_psql('postgres', $sums), $right, "$what: the standby has all rows");
-	is($standby->safe_psql('postgres', $entries), $node->safe_psql('postgres', $entries), "$what: the standby has the same index entries");
-	is($standby->safe_psql('postgres', join '; ', map { "SELECT bt_index_check('$_', true)" } @btrees) =~ s/\n//gr, '', "$what: its B-trees are whole");
+	is(pv_sql($standby, $sums), $right, "$what: the standby has all rows");
+	is(pv_sql($standby, $entries), pv_sql($node, $entries), "$what: the standby has the same index entries");
+	is(pv_sql($standby, join '; ', map { "SELECT bt_index_check('$_', true)" } @btrees) =~ s/\n//gr, '', "$what: its B-trees are whole");
 	return;
 }
 
@@ -155,7 +155,7 @@ sub standby_is_same
 #
 my %checked = (wal_consistency_checking => 'btree');
 my $size = q{SELECT pg_relation_size('event_at') + pg_relation_size('account_k')};
-my $small = $node->safe_psql('postgres', $size);
+my $small = pv_sql($node, $size);
 my $pgbench = start_work($seconds);
 my @sweepers = map { pv_start_run($node, 'CALL sweep_for(' . ($seconds - 1) . ')', %checked) } 1 .. 2;
 my @vacuum = (
@@ -170,16 +170,16 @@ ok(pv_finish($_), 'a session that sweeps has ended without an error') or diag $_
 ok($pgbench->{handle}->finish, 'no scan missed a row');
 unlike($pgbench->{err}, qr/ERROR|aborted/, 'no transaction failed');
 my ($transactions) = $pgbench->{out} =~ /actually processed: (\d+)/;
-my ($sweeps, $deleted) = split /\|/, $node->safe_psql('postgres', 'SELECT count(*), sum(tuples_deleted) FROM swept');
+my ($sweeps, $deleted) = split /\|/, pv_sql($node, 'SELECT count(*), sum(tuples_deleted) FROM swept');
 note "$sweeps sweeps deleted $deleted entries beside $n vacuums and " . ($transactions // 'no') . ' transactions';
 
 cmp_ok($n, '>', 5, 'vacuums ran beside the sweeps');
 is_deeply($failed, [], 'no vacuum failed');
 cmp_ok($transactions // 0, '>', 200, 'transactions ran beside the sweeps');
-is($node->safe_psql('postgres', q{
+is(pv_sql($node, q{
 	SELECT count(*) FROM pg_index WHERE indrelid IN ('account'::regclass, 'ledger'::regclass, 'event'::regclass)
 		AND indexrelid NOT IN (SELECT index FROM swept WHERE tuples_deleted > 0)}), 0, 'sweeps deleted entries from each index');
-cmp_ok($node->safe_psql('postgres', $size), '>', $small, 'pages were split');
+cmp_ok(pv_sql($node, $size), '>', $small, 'pages were split');
 all_is_whole('stress');
 standby_is_same('stress');
 
@@ -190,7 +190,7 @@ my ($rc, $out, $err) = $standby->psql('postgres', q{SELECT parvacuum_sweep('acco
 isnt($rc, 0, 'no sweep on the standby');
 like($err, qr/ERROR:  cannot execute parvacuum_sweep\(\) during recovery/, 'the error has the reason');
 
-$node->safe_psql('postgres', q{
+pv_sql($node, q{
 	CREATE TABLE seen (id int PRIMARY KEY, k int) WITH (autovacuum_enabled = off);
 	INSERT INTO seen SELECT i, i % 100 FROM generate_series(1, 20000) i;
 	CREATE INDEX seen_k ON seen (k);
@@ -200,9 +200,9 @@ my $reader = $standby->background_psql('postgres');
 my $count = 'SELECT count(*), sum(id) FROM seen WHERE k >= 0';
 $reader->query_safe("SET $_ = $by_index{$_}") for sort keys %by_index;
 my $seen = $reader->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; $count");
-$node->safe_psql('postgres', 'DELETE FROM seen WHERE id % 10 = 0');
+pv_sql($node, 'DELETE FROM seen WHERE id % 10 = 0');
 pv_catch_up($node, $standby);
-is($node->safe_psql('postgres', q{SELECT tuples_deleted FROM parvacuum_sweep('seen_k')}), 2000, 'standby: a sweep deletes entries that the query needs');
+is(pv_sql($node, q{SELECT tuples_deleted FROM parvacuum_sweep('seen_k')}), 2000, 'standby: a sweep deletes entries that the query needs');
 ok($standby->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'startup' AND wait_event = 'RecoveryConflictSnapshot'}),
 	'standby: replay waits for the query');
 is($reader->query_safe($count), $seen, 'standby: the query sees the same rows as before');
@@ -218,7 +218,7 @@ $node->append_conf('postgresql.conf', "shared_buffers = 2MB\nparvacuum.max_worke
 $node->restart;
 $pgbench = start_work(120);
 @sweepers = map { pv_start_run($node, 'CALL sweep_for(120)', %checked) } 1 .. 2;
-my $before = $node->safe_psql('postgres', 'SELECT count(*) FROM swept');
+my $before = pv_sql($node, 'SELECT count(*) FROM swept');
 ok(pv_await($node, "SELECT (count(*) - $before > 30)::text FROM swept", 'true'), 'crash: sweeps are running');
 $node->stop('immediate');
 ok(!pv_finish($_), 'crash: a session that sweeps has failed') for @sweepers;
@@ -231,7 +231,7 @@ all_is_whole('crash');
 standby_is_same('crash');
 
 # The next vacuum removes all dead rows.
-$node->safe_psql('postgres', "VACUUM (INDEX_CLEANUP on) $_; SELECT parvacuum_run('$_', workers => 2, disable_page_skipping => true)") for qw(account ledger event);
+pv_sql($node, "VACUUM (INDEX_CLEANUP on) $_; SELECT parvacuum_run('$_', workers => 2, disable_page_skipping => true)") for qw(account ledger event);
 all_is_whole('after a vacuum');
 
 unlike(slurp_file($_->logfile), qr/inconsistent page/, 'each page was replayed with the same result') for $node, $standby;

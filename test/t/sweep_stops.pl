@@ -19,7 +19,7 @@ pv_setup($node);
 #
 # Sweeps that are ended, and cost limits
 #
-$node->safe_psql('postgres', q{
+pv_sql($node, q{
 	CREATE TABLE slow (id int, k int, words tsvector) WITH (autovacuum_enabled = off);
 	INSERT INTO slow SELECT i, i % 100 FROM generate_series(1, 50000) i;
 	CREATE INDEX slow_id ON slow (id);
@@ -44,7 +44,7 @@ for my $how (qw(terminate cancel))
 {
 	my $run = pv_start_run($node, $sweep, %slow);
 	ok(pv_await($node, processes($run->{tag}, q{wait_event = 'VacuumDelay'}), 1), "$how: a sweep is delayed");
-	is($node->safe_psql('postgres', "SELECT count(pg_${how}_backend(pid)) FROM pg_stat_activity WHERE application_name = '$run->{tag}'"), 1, "$how: the signal is sent");
+	is(pv_sql($node, "SELECT count(pg_${how}_backend(pid)) FROM pg_stat_activity WHERE application_name = '$run->{tag}'"), 1, "$how: the signal is sent");
 	ok(!pv_finish($run), "$how: the sweep fails");
 	like($run->{err}, qr/terminating .*due to administrator command|canceling statement due to user request/, "$how: the error has the reason");
 	ok(pv_await($node, q{SELECT count(*) FROM pg_locks WHERE relation = 'slow'::regclass AND mode = 'RowExclusiveLock'}, 0), "$how: no lock remains") or diag pv_processes($node);
@@ -57,7 +57,7 @@ $session->query_safe("SET $_ = '$slow{$_}'") for sort keys %slow;
 $session->query_safe("SET application_name = $tag; CREATE TABLE gin (words tsvector); CREATE INDEX gin_words ON gin USING gin (words) WITH (fastupdate = on); BEGIN");
 $session->query_until(qr/begun/, "\\echo begun\nSELECT try_sweep();\n");
 ok(pv_await($node, processes($tag, q{wait_event = 'VacuumDelay'}), 1), 'subtransaction: a sweep is delayed');
-$node->safe_psql('postgres', "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE application_name = '$tag'");
+pv_sql($node, "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE application_name = '$tag'");
 like($session->query_safe('SELECT 1'), qr/canceling statement due to user request/, 'subtransaction: the sweep fails');
 is($session->query_safe(q{SELECT current_setting('vacuum_cost_delay') || ' ' || current_setting('vacuum_cost_limit')}), '10ms 200', 'subtransaction: the cost limits are the same as before');
 
@@ -81,7 +81,7 @@ is($run->{out}, 't', 'a delayed sweep took the expected time');
 # of a page and has not deleted them yet, its pin must keep the vacuum from freeing their
 # line pointers.
 #
-$node->safe_psql('postgres', q{
+pv_sql($node, q{
 	CREATE TABLE frozen (id int, k int, pad text) WITH (autovacuum_enabled = off);
 	INSERT INTO frozen SELECT i, hashint4(i) & 31, repeat('x', 100) FROM generate_series(1, 60000) i;
 	CREATE INDEX frozen_k ON frozen (k);

@@ -19,7 +19,7 @@ my $first = $blocks - 8;           # from here on, the map has no bits
 my $node = pv_node('terabytes');
 $node->append_conf('postgresql.conf', 'shared_buffers = 512MB');
 $node->start;
-$node->safe_psql('postgres', q{
+pv_sql($node, q{
 	CREATE EXTENSION parvacuum;
 	CREATE EXTENSION amcheck;
 	CREATE EXTENSION pg_buffercache;
@@ -29,7 +29,7 @@ $node->safe_psql('postgres', q{
 	CREATE INDEX ON t (id);
 	VACUUM (FREEZE) t;
 });
-my $path = $node->safe_psql('postgres', q{SELECT pg_relation_filepath('t')});
+my $path = pv_sql($node, q{SELECT pg_relation_filepath('t')});
 $node->stop;
 
 # A page of the map has a page header and two bits for each of 32672 blocks.
@@ -54,32 +54,32 @@ $node->start;
 # The table has its rows at the beginning, and these at its end.
 my $by_index = 'SET enable_seqscan = off; SET enable_bitmapscan = off;';
 my $run = 'SELECT pages_total, pages_scanned, tuples_removed, relfrozenxid_advanced, index_scans > 1, workers_launched FROM parvacuum_run';
-$node->safe_psql('postgres', 'SELECT pg_current_xact_id()');
-$node->safe_psql('postgres', q{INSERT INTO t SELECT i, repeat('x', 1900) FROM generate_series(12001, 18000) i});
-my $length = $node->safe_psql('postgres', q{SELECT pg_relation_size('t') / 8192});
+pv_sql($node, 'SELECT pg_current_xact_id()');
+pv_sql($node, q{INSERT INTO t SELECT i, repeat('x', 1900) FROM generate_series(12001, 18000) i});
+my $length = pv_sql($node, q{SELECT pg_relation_size('t') / 8192});
 cmp_ok($length, '>', $blocks, 'rows are added at the end');
-$node->safe_psql('postgres', "$by_index DELETE FROM t WHERE id > 11000 AND id % 2 = 0");
+pv_sql($node, "$by_index DELETE FROM t WHERE id > 11000 AND id % 2 = 0");
 
 my $at_end = $length - $first;
 my $visited = 250 + $at_end;
-is($node->safe_psql('postgres', q{SELECT pages_total, pages_to_scan FROM parvacuum_plan('t', workers => 2) WHERE relid = 't'::regclass}), "$length|$visited", 'the plan: pages');
-is($node->safe_psql('postgres', "SET parvacuum.store_limit = 1; $run('t', workers => 2, index_cleanup => 'on') WHERE relid = 't'::regclass"),
+is(pv_sql($node, q{SELECT pages_total, pages_to_scan FROM parvacuum_plan('t', workers => 2) WHERE relid = 't'::regclass}), "$length|$visited", 'the plan: pages');
+is(pv_sql($node, "SET parvacuum.store_limit = 1; $run('t', workers => 2, index_cleanup => 'on') WHERE relid = 't'::regclass"),
 	"$length|$visited|3500|t|t|2", 'with an index: pages, dead rows at both ends');
-is($node->safe_psql('postgres', "$by_index SELECT count(*) FROM t WHERE id > 11000"), 3500, 'the other rows are there');
-is($node->safe_psql('postgres', q{SELECT bt_index_check('t_id_idx')}), '', 'the index is whole');
-is($node->safe_psql('postgres', q{SELECT max(pages_total) FROM parvacuum_history WHERE relid = 't'::regclass}), $length, 'the history: pages');
+is(pv_sql($node, "$by_index SELECT count(*) FROM t WHERE id > 11000"), 3500, 'the other rows are there');
+is(pv_sql($node, q{SELECT bt_index_check('t_id_idx')}), '', 'the index is whole');
+is(pv_sql($node, q{SELECT max(pages_total) FROM parvacuum_history WHERE relid = 't'::regclass}), $length, 'the history: pages');
 
 # Without indexes; pages of zeroes are read again each time
-$node->safe_psql('postgres', 'DROP INDEX t_id_idx');
-$node->safe_psql('postgres', "DELETE FROM t WHERE ctid >= '($first,0)' AND id % 4 = 1");
+pv_sql($node, 'DROP INDEX t_id_idx');
+pv_sql($node, "DELETE FROM t WHERE ctid >= '($first,0)' AND id % 4 = 1");
 $node->restart;
 # since PostgreSQL 16 the rows at the end are frozen
 my $advanced = $node->pg_version >= 16 ? 't' : 'f';
-is($node->safe_psql('postgres', "$run('t', workers => 0) WHERE relid = 't'::regclass"), "$length|$at_end|1500|$advanced|f|0", 'without an index: pages, dead rows');
-cmp_ok($node->safe_psql('postgres', "SELECT count(*) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('t') AND relforknumber = 0"),
+is(pv_sql($node, "$run('t', workers => 0) WHERE relid = 't'::regclass"), "$length|$at_end|1500|$advanced|f|0", 'without an index: pages, dead rows');
+cmp_ok(pv_sql($node, "SELECT count(*) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('t') AND relforknumber = 0"),
 	'>', 400, 'the vacuum of a large table uses a large ring');
 
-is($node->safe_psql('postgres', q{SELECT relallvisible >= 536870912 AND relpages > 536870912 FROM pg_class WHERE relname = 't'}), 't', 'the statistics');
+is(pv_sql($node, q{SELECT relallvisible >= 536870912 AND relpages > 536870912 FROM pg_class WHERE relname = 't'}), 't', 'the statistics');
 
 pv_no_crash($node, 'the server');
 $node->stop;

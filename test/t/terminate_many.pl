@@ -23,7 +23,7 @@ pv_setup($node);
 
 # Fifteen thousand pages with few rows, half of which get a new version for each run:
 # much work for both heap passes, little for the index.
-$node->safe_psql('postgres', q{
+pv_sql($node, q{
 	CREATE TABLE t (id int, v int, pad text) WITH (autovacuum_enabled = off, fillfactor = 10);
 	INSERT INTO t SELECT i, 0, repeat('x', 100) FROM generate_series(1, 100000) i;
 	CREATE INDEX ON t (v);
@@ -51,7 +51,7 @@ $node->safe_psql('postgres', q{
 		INSERT INTO done VALUES (seen, total);
 	END $$;
 });
-my $born = $node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()');
+my $born = pv_sql($node, 'SELECT pg_postmaster_start_time()');
 
 # One run after the other, each with new dead rows, until the file tells the session to
 # stop
@@ -64,7 +64,7 @@ for my $phase ('scanning heap', 'vacuuming heap')
 	my $killer = pv_start_run($node, "CALL terminate_in('$phase', $wanted, $seconds)");
 	my ($finished, $failed) = (0, 0);
 
-	while ($node->safe_psql('postgres', "SELECT count(*) FROM done WHERE phase = '$phase'") eq '0')
+	while (pv_sql($node, "SELECT count(*) FROM done WHERE phase = '$phase'") eq '0')
 	{
 		my ($rc, $out, $err) = $node->psql('postgres', $runs, on_error_stop => 0);
 		$finished += () = $out =~ /^\d/mg;
@@ -74,7 +74,7 @@ for my $phase ('scanning heap', 'vacuuming heap')
 	}
 	ok(pv_finish($killer), "$phase: terminated") or diag $killer->{err};
 
-	my $n = $node->safe_psql('postgres', "SELECT n FROM done WHERE phase = '$phase'");
+	my $n = pv_sql($node, "SELECT n FROM done WHERE phase = '$phase'");
 	note "$phase: $n processes terminated, $failed runs ended by it, $finished not";
 	cmp_ok($n, '>=', 50, "$phase: many processes were terminated");
 	cmp_ok($failed, '>=', 5, "$phase: runs have failed");
@@ -83,13 +83,13 @@ for my $phase ('scanning heap', 'vacuuming heap')
 		SELECT count(*) FROM pg_stat_activity WHERE backend_type IN ('parvacuum background leader', 'parallel worker')}, 0),
 		"$phase: no process remains") or diag pv_processes($node);
 	is(pv_findings($node, 't'), '', "$phase: the table is whole");
-	is($node->safe_psql('postgres', 'SELECT count(*), sum(id) FROM t'), '100000|5000050000', "$phase: no row is lost");
+	is(pv_sql($node, 'SELECT count(*), sum(id) FROM t'), '100000|5000050000', "$phase: no row is lost");
 }
 
-is($node->safe_psql('postgres', "SELECT workers_launched FROM parvacuum_run('t', workers => 8) WHERE relid = 't'::regclass"), 8,
+is(pv_sql($node, "SELECT workers_launched FROM parvacuum_run('t', workers => 8) WHERE relid = 't'::regclass"), 8,
 	'all workers are available at the end');
 is(pv_findings($node, 't'), '', 'the table is whole at the end');
-is($node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()'), $born, 'the server was not restarted');
+is(pv_sql($node, 'SELECT pg_postmaster_start_time()'), $born, 'the server was not restarted');
 pv_no_crash($node, 'the server');
 
 $node->stop;

@@ -22,16 +22,16 @@ my $holds = sub {
 # Processes that inherit the settings, or get them from another process
 $node->append_conf('postgresql.conf', "parvacuum.window = 'mon-fri 22:00-6:00, sat-sun 0:00-0:00 europe/berlin'\n");
 $node->start;
-$node->safe_psql('postgres', q{
+pv_sql($node, q{
 	CREATE EXTENSION parvacuum;
 	CREATE TABLE t WITH (autovacuum_enabled = off) AS SELECT generate_series(1, 10000) AS i;
 	CREATE FUNCTION of_worker() RETURNS text LANGUAGE sql PARALLEL SAFE AS $$SELECT current_setting('parvacuum.window')$$});
 is($holds->(), "$nights|configuration file", 'the postmaster has read the window');
 like($show->(), qr/^mon-fri/, 'the setting is shown as it was written');
-is($node->safe_psql('postgres', q{SELECT set_config(name, 'on', false) FROM pg_settings WHERE name IN ('force_parallel_mode', 'debug_parallel_query') \\g /dev/null
+is(pv_sql($node, q{SELECT set_config(name, 'on', false) FROM pg_settings WHERE name IN ('force_parallel_mode', 'debug_parallel_query') \\g /dev/null
 SET parvacuum."window" = 'never'; SELECT of_worker()}),
 	'never', 'a parallel worker gets the window from its leader');
-is($node->safe_psql('postgres', q{SET parvacuum."window" = '6:00-7:00'; SELECT count(*) FROM parvacuum_run('t', workers => 1)}),
+is(pv_sql($node, q{SET parvacuum."window" = '6:00-7:00'; SELECT count(*) FROM parvacuum_run('t', workers => 1)}),
 	'1', 'a background leader gets the window from its caller');
 unlike($log->(), qr/invalid value for parameter/, 'no warning is logged');
 
@@ -50,7 +50,7 @@ like($log->(), qr/DETAIL:  This server has no time zone "Nowhere\/Land"\./, 'the
 $node->append_conf('postgresql.conf', "parvacuum.window = '$nights'\n");
 
 # The settings of a database and of a role
-$node->safe_psql('postgres', q{
+pv_sql($node, q{
 	CREATE DATABASE d; ALTER DATABASE d SET parvacuum."window" = 'never';
 	CREATE ROLE r LOGIN SUPERUSER; ALTER ROLE r SET "parvacuum.window" = ''});
 $node->safe_psql('d', 'CREATE EXTENSION parvacuum; CREATE TABLE t (i int)');

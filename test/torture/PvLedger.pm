@@ -17,6 +17,7 @@ use warnings FATAL => 'all';
 use Digest::MD5 qw(md5_hex);
 use Exporter 'import';
 use PostgreSQL::Test::Utils;
+use PvTest;
 use PvTorture;
 use Test::More;
 
@@ -200,14 +201,14 @@ sub ledger_settle
 	my @faults;
 	my @known = map { [ read_acknowledged($_, $files[$_]) ] } 0 .. $#files;
 
-	for my $gid (split /\n/, $node->safe_psql('postgres', 'SELECT gid FROM pg_prepared_xacts ORDER BY gid'))
+	for my $gid (split /\n/, pv_sql($node, 'SELECT gid FROM pg_prepared_xacts ORDER BY gid'))
 	{
 		my ($c, $n) = split /\./, $gid;
 		my $end = $known[$c][2] == $n || chance(0.5) ? 'COMMIT' : 'ROLLBACK';
-		$node->safe_psql('postgres', "$end PREPARED '$gid'");
+		pv_sql($node, "$end PREPARED '$gid'");
 		$ledger_seen{prepared}++;
 	}
-	for (split /\n/, $node->safe_psql('postgres', 'SELECT client, n FROM mark ORDER BY client'))
+	for (split /\n/, pv_sql($node, 'SELECT client, n FROM mark ORDER BY client'))
 	{
 		my ($c, $n) = split /\|/;
 		my $client = $client[$c];
@@ -258,7 +259,7 @@ sub differences
 	my ($node, $name) = @_;
 	my %expected = map { $_ => 1 } expected_rows($name);
 	my @more;
-	for (split /\n/, $node->safe_psql('postgres', "SELECT $row FROM $name ORDER BY id"))
+	for (split /\n/, pv_sql($node, "SELECT $row FROM $name ORDER BY id"))
 	{
 		push @more, $_ if !delete $expected{$_};
 	}
@@ -285,14 +286,14 @@ sub ledger_findings
 		  "SELECT '$name', 'index-only scan', md5(coalesce(string_agg(id::text, ',' ORDER BY id), '')) FROM (SELECT id FROM $name WHERE id > 0 OFFSET 0) x", 'RESET ALL';
 	}
 	my %md5 = map { my @rows = expected_rows($_); ($_ => md5_hex(join ',', @rows), "$_ only" => md5_hex(join ',', map { /^(\d+)/ } @rows)) } @tables;
-	for (split /\n/, $node->safe_psql('postgres', join ";\n", @sql))
+	for (split /\n/, pv_sql($node, join ";\n", @sql))
 	{
 		my ($name, $plan, $md5) = split /\|/;
 		next if $md5 eq $md5{ $plan =~ /only/ ? "$name only" : $name };
 		push @faults, "$name: the $plan finds other rows than the ledger; " . ($seen{$name}++ ? '' : differences($node, $name));
 	}
 	my $expected = join ' ', map { $balance{$_} } 1 .. $accounts;
-	my $got = $node->safe_psql('postgres', q{SELECT string_agg(balance::text, ' ' ORDER BY id) FROM account});
+	my $got = pv_sql($node, q{SELECT string_agg(balance::text, ' ' ORDER BY id) FROM account});
 	push @faults, "the accounts have $got, the ledger has $expected" if $got ne $expected;
 	return @faults;
 }

@@ -156,7 +156,7 @@ sub load_slowly
 	my ($node, $table) = @_;
 	my $set = $table eq 'doc' ? 'body = body || $$x$$, size = size + 1' : 'k = (k + 1) % 1000';
 	my $some = $table eq 'doc' ? 'true' : 'id % 4 = ' . int rand 4;
-	$node->safe_psql('postgres', "UPDATE $table SET $set WHERE id IN (SELECT id FROM $table WHERE $some FOR UPDATE SKIP LOCKED)");
+	pv_sql($node, "UPDATE $table SET $set WHERE id IN (SELECT id FROM $table WHERE $some FOR UPDATE SKIP LOCKED)");
 	return pv_start_run($node, "SELECT parvacuum_run('$table', workers => " . int(rand 3) . q{, index_cleanup => 'on', freeze => } . one_of('true', 'false') . ')',
 		vacuum_cost_delay => 20, vacuum_cost_limit => 40);
 }
@@ -168,7 +168,7 @@ sub load_until_phase
 	my $running = "EXISTS (SELECT FROM pg_stat_activity WHERE application_name = '$run->{tag}' AND backend_type = 'client backend')";
 	pv_await($node, "SELECT ($running)::int", 1);
 	pv_await($node, "SELECT (EXISTS (SELECT FROM pg_stat_progress_vacuum WHERE phase = '$phase') OR NOT $running)::int", 1);
-	return $node->safe_psql('postgres', "SELECT $running AND EXISTS (SELECT FROM pg_stat_progress_vacuum)") eq 't';
+	return pv_sql($node, "SELECT $running AND EXISTS (SELECT FROM pg_stat_progress_vacuum)") eq 't';
 }
 
 my $digests = q{SELECT c.oid, c.oid::regclass, p.n, p.hash
@@ -181,7 +181,7 @@ sub load_catch_up
 {
 	my ($primary, $standby) = @_;
 	my $lsn = $primary->lsn('insert');
-	$primary->safe_psql('postgres', q{SELECT pg_logical_emit_message(true, 'load', 'x')});
+	pv_sql($primary, q{SELECT pg_logical_emit_message(true, 'load', 'x')});
 	for my $try (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
 	{
 		my ($rc, $out) = $standby->psql('postgres', "SELECT pg_last_wal_replay_lsn() >= '$lsn'");
@@ -205,9 +205,9 @@ sub pages_differ
 
 	for my $try (1 .. 4)
 	{
-		my %of = map { /^(\d+)\|(.*)$/ ? ($1 => $2) : () } split /\n/, $primary->safe_psql('postgres', "$digests $only");
+		my %of = map { /^(\d+)\|(.*)$/ ? ($1 => $2) : () } split /\n/, pv_sql($primary, "$digests $only");
 		load_catch_up($primary, $standby);
-		my %there = map { /^(\d+)\|(.*)$/ ? ($1 => $2) : () } split /\n/, $standby->safe_psql('postgres', "$digests $only");
+		my %there = map { /^(\d+)\|(.*)$/ ? ($1 => $2) : () } split /\n/, pv_sql($standby, "$digests $only");
 		if ($try == 1)
 		{
 			$pages += (split /\|/, $_)[1] for values %of;
@@ -222,8 +222,8 @@ sub pages_differ
 	# which page of the first relation
 	my ($oid) = $only =~ /(\d+)/;
 	my $hashes = "SELECT fork, block, hash FROM parvacuum_test_pages($oid)";
-	my %of = map { $_ => 1 } split /\n/, $primary->safe_psql('postgres', $hashes);
-	my %there = map { $_ => 1 } split /\n/, $standby->safe_psql('postgres', $hashes);
+	my %of = map { $_ => 1 } split /\n/, pv_sql($primary, $hashes);
+	my %there = map { $_ => 1 } split /\n/, pv_sql($standby, $hashes);
 	my @primary = grep { !$there{$_} } sort keys %of;
 	my @standby = grep { !$of{$_} } sort keys %there;
 	return ("$differences\nfork|block|hash: on the primary @primary[0 .. ($#primary > 4 ? 4 : $#primary)], on the standby @standby[0 .. ($#standby > 4 ? 4 : $#standby)]", $pages);

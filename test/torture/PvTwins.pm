@@ -32,7 +32,7 @@ sub twins_connect
 {
 	($node) = @_;
 	$version = $node->pg_version;
-	$node->safe_psql('postgres', 'CREATE EXTENSION IF NOT EXISTS parvacuum_test');
+	pv_sql($node, 'CREATE EXTENSION IF NOT EXISTS parvacuum_test');
 	%session = map { $_ => pv_session($node) } qw(main a b hold);
 	$session{$_}->query_safe('SET client_min_messages = error; SET parvacuum.enabled = off;') for sort keys %session;
 	# 18 begins to scan all-visible pages eagerly at a random page

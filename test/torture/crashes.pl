@@ -242,7 +242,7 @@ my $check_sql = q{
 	SELECT count(*) FROM pg_prepared_xacts};
 
 # What the oracle finds in tables
-sub findings { return grep { $_ ne '' } $node->safe_psql('postgres', join ';', map { "SELECT '$_', * FROM oracle.check_table('$_')" } @_); }
+sub findings { return grep { $_ ne '' } pv_sql($node, join ';', map { "SELECT '$_', * FROM oracle.check_table('$_')" } @_); }
 
 # What is wrong after recovery.  $lossless: the server was stopped cleanly.
 sub faults_after
@@ -250,7 +250,7 @@ sub faults_after
 	my ($load, $lossless) = @_;
 	my @faults = $load ? ledger_settle($node, $lossless, map { $_->{out} } @{ $load->{clients} }) : ();
 	push @faults, ledger_findings($node);
-	my ($n, $history, $stats, $options, $rows, $prepared) = split /\n/, $node->safe_psql('postgres', $check_sql);
+	my ($n, $history, $stats, $options, $rows, $prepared) = split /\n/, pv_sql($node, $check_sql);
 	$pages += $n;
 	(my $expected = $labels) =~ s/(option enabled=true, workers=)\d+/$1 . ledger_workers()/e;
 	push @faults, "the options are $options, not $expected" if $options ne $expected;
@@ -280,7 +280,7 @@ sub faults_of_vacuum
 sub restart
 {
 	my ($needs, $more) = @_;
-	$unlogged = $node->safe_psql('postgres', 'INSERT INTO unlogged_rows SELECT i, i FROM generate_series(1, 50) i; SELECT count(*) FROM unlogged_rows');
+	$unlogged = pv_sql($node, 'INSERT INTO unlogged_rows SELECT i, i FROM generate_series(1, 50) i; SELECT count(*) FROM unlogged_rows');
 	crash('none');
 	system('pg_ctl', '-s', '-w', '-m', 'fast', '-D', $node->data_dir, 'stop') == 0 or return ('the server does not stop');
 	until_down($node);
@@ -340,9 +340,9 @@ $node->append_conf('postgresql.conf', '');
 configure('', '');
 start() or die 'the server does not start';
 pv_setup($node);
-$node->safe_psql('postgres', join ";\n", map({ "CREATE ROLE $_ SUPERUSER LOGIN" } qw(ledger vac sweep gate)), ledger_create($clients),
+pv_sql($node, join ";\n", map({ "CREATE ROLE $_ SUPERUSER LOGIN" } qw(ledger vac sweep gate)), ledger_create($clients),
 	'CREATE UNLOGGED TABLE unlogged_rows (i int, j int) WITH (parvacuum.enabled)', 'CREATE INDEX ON unlogged_rows (i)', 'CHECKPOINT');
-$labels = $node->safe_psql('postgres', q{SELECT string_agg(format('%s %s', objoid::regclass, label), '; ' ORDER BY objoid::regclass::text COLLATE "C") FROM pg_seclabel WHERE provider = 'parvacuum'});
+$labels = pv_sql($node, q{SELECT string_agg(format('%s %s', objoid::regclass, label), '; ' ORDER BY objoid::regclass::text COLLATE "C") FROM pg_seclabel WHERE provider = 'parvacuum'});
 
 my $end = $ENV{PV_SECONDS} ? time + pv_seconds(1, 0) : 0;
 while ($end ? time < $end : $round < 8)

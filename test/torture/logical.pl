@@ -27,7 +27,7 @@ for ($publisher, $subscriber)
 {
 	pv_setup($_);
 	load_create($_);
-	$_->safe_psql('postgres', 'ALTER TABLE ledger ADD seq bigserial PRIMARY KEY');
+	pv_sql($_, 'ALTER TABLE ledger ADD seq bigserial PRIMARY KEY');
 }
 
 #
@@ -37,10 +37,10 @@ for my $catalog ('on', 'off')
 {
 	for my $name (qw(stock ours))
 	{
-		$publisher->safe_psql('postgres', "CREATE TABLE ${name}_$catalog (id int PRIMARY KEY, v int) WITH (autovacuum_enabled = off, user_catalog_table = $catalog);
+		pv_sql($publisher, "CREATE TABLE ${name}_$catalog (id int PRIMARY KEY, v int) WITH (autovacuum_enabled = off, user_catalog_table = $catalog);
 			INSERT INTO ${name}_$catalog SELECT i, 0 FROM generate_series(1, 2000) i");
 	}
-	$publisher->safe_psql('postgres', "ALTER TABLE ours_$catalog SET (parvacuum.enabled)");
+	pv_sql($publisher, "ALTER TABLE ours_$catalog SET (parvacuum.enabled)");
 }
 
 # How many rows of a table a vacuum has left that are dead, but still needed
@@ -53,13 +53,13 @@ sub recently_dead
 	return $err =~ /(\d+) are dead but not yet removable/ ? $1 : 'none';
 }
 
-$publisher->safe_psql('postgres', q{SELECT pg_create_logical_replication_slot('held', 'pgoutput')});
+pv_sql($publisher, q{SELECT pg_create_logical_replication_slot('held', 'pgoutput')});
 for my $table (qw(stock_on ours_on stock_off ours_off))
 {
-	$publisher->safe_psql('postgres', "UPDATE $table SET v = v + 1 WHERE id % 4 = 0; DELETE FROM $table WHERE id % 10 = 1");
+	pv_sql($publisher, "UPDATE $table SET v = v + 1 WHERE id % 4 = 0; DELETE FROM $table WHERE id % 10 = 1");
 	is(recently_dead($table), $table =~ /on$/ ? 700 : 0, "$table: a slot keeps rows of catalogs only");
 }
-$publisher->safe_psql('postgres', q{SELECT pg_drop_replication_slot('held')});
+pv_sql($publisher, q{SELECT pg_drop_replication_slot('held')});
 is(recently_dead($_), 0, "$_: without the slot all dead rows are removed") for qw(stock_on ours_on);
 is(pv_findings($publisher, $_), '', "$_ is whole") for qw(stock_on ours_on ours_off);
 
@@ -79,16 +79,16 @@ if ($publisher->pg_version >= 16)
 		my $end = time + 120;
 		while (time < $end)
 		{
-			$publisher->safe_psql('postgres', 'SELECT pg_log_standby_snapshot()');
+			pv_sql($publisher, 'SELECT pg_log_standby_snapshot()');
 			$run->{handle}->pump_nb;
 			last if !$run->{handle}->pumpable;
 		}
 		pv_finish($run) or diag $run->{err};
-		$publisher->safe_psql('postgres', "UPDATE $table SET v = v + 1; UPDATE $table SET v = v + 1 WHERE id % 3 = 0; VACUUM (PARALLEL 2, INDEX_CLEANUP on, TRUNCATE false) $table");
+		pv_sql($publisher, "UPDATE $table SET v = v + 1; UPDATE $table SET v = v + 1 WHERE id % 3 = 0; VACUUM (PARALLEL 2, INDEX_CLEANUP on, TRUNCATE false) $table");
 		pv_catch_up($publisher, $standby);
-		is($standby->safe_psql('postgres', "SELECT conflicting FROM pg_replication_slots WHERE slot_name = '$slot'"), $table =~ /on$/ ? 't' : 'f',
+		is(pv_sql($standby, "SELECT conflicting FROM pg_replication_slots WHERE slot_name = '$slot'"), $table =~ /on$/ ? 't' : 'f',
 			"$table: its vacuum " . ($table =~ /on$/ ? 'invalidates the slot of a standby' : 'does not invalidate the slot of a standby'));
-		$standby->safe_psql('postgres', "SELECT pg_drop_replication_slot('$slot')");
+		pv_sql($standby, "SELECT pg_drop_replication_slot('$slot')");
 		$done{slots}++;
 	}
 	pv_no_crash($standby, 'the standby');
@@ -98,10 +98,10 @@ if ($publisher->pg_version >= 16)
 #
 # Rounds of load
 #
-$subscriber->safe_psql('postgres', 'TRUNCATE account, ledger, doc');
-$publisher->safe_psql('postgres', 'CREATE PUBLICATION p FOR TABLE account, ledger, doc');
+pv_sql($subscriber, 'TRUNCATE account, ledger, doc');
+pv_sql($publisher, 'CREATE PUBLICATION p FOR TABLE account, ledger, doc');
 my $streaming = one_of('on', 'off');
-$subscriber->safe_psql('postgres', "CREATE SUBSCRIPTION s CONNECTION '${\$publisher->connstr} dbname=postgres' PUBLICATION p WITH (streaming = $streaming)");
+pv_sql($subscriber, "CREATE SUBSCRIPTION s CONNECTION '${\$publisher->connstr} dbname=postgres' PUBLICATION p WITH (streaming = $streaming)");
 $subscriber->wait_for_subscription_sync($publisher, 's');
 
 my $rows = join ' UNION ALL ', map { "SELECT '$_', count(*), sum(hashtextextended($_\::text, 0)) FROM $_" } @tables;
@@ -128,8 +128,8 @@ do
 	my ($transactions) = $bench->{out} =~ /actually processed: (\d+)/;
 	$done{transactions} += $transactions // 0;
 	pv_catch_up($publisher, 's');
-	my $expected = $publisher->safe_psql('postgres', $rows);
-	is($subscriber->safe_psql('postgres', $rows), $expected, "$what: the subscriber has the rows of the publisher");
+	my $expected = pv_sql($publisher, $rows);
+	is(pv_sql($subscriber, $rows), $expected, "$what: the subscriber has the rows of the publisher");
 	$done{rows} += (split /\|/, $_)[1] for split /\n/, $expected;
 	for my $node ($publisher, $subscriber)
 	{

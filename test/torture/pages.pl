@@ -23,7 +23,7 @@ pages_node('torture_pages', "max_wal_size = 8GB\nshared_buffers = 1GB\n");
 
 # Small twins first: their share of the time is small, but each of them is looked at closely.
 my $n = 0;
-if ($node->safe_psql('postgres', "SELECT count(*) FROM pg_available_extensions WHERE name = 'parvacuum_test'"))
+if (pv_sql($node, "SELECT count(*) FROM pg_available_extensions WHERE name = 'parvacuum_test'"))
 {
 	my $end = time + pv_seconds(0.85, 5);
 	twins_connect($node);

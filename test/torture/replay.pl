@@ -38,8 +38,8 @@ autovacuum_vacuum_scale_factor = 0.01
 autovacuum_vacuum_cost_delay = 0
 max_connections = 60
 }, allows_streaming => 1, extra => $checksums ? ['-k'] : ['--no-sync']);
-$primary->safe_psql('postgres', 'CREATE EXTENSION pg_walinspect') if !$primary->safe_psql('postgres', q{SELECT count(*) FROM pg_extension WHERE extname = 'pg_walinspect'});
-$primary->safe_psql('postgres', 'CREATE EXTENSION parvacuum_test');
+pv_sql($primary, 'CREATE EXTENSION pg_walinspect') if !pv_sql($primary, q{SELECT count(*) FROM pg_extension WHERE extname = 'pg_walinspect'});
+pv_sql($primary, 'CREATE EXTENSION parvacuum_test');
 load_create($primary);
 
 # A standby from a base backup that is taken while a vacuum runs
@@ -95,7 +95,7 @@ sub under_load
 	my $option = join '; ', map { "ALTER TABLE $_ SET (autovacuum_enabled = " . ($autovacuum ? 'on' : 'off') . ')' } @tables;
 	my @statements = map { vacuum_statement() } 1 .. 300;
 
-	$primary->safe_psql('postgres', $option);
+	pv_sql($primary, $option);
 	pv_reload_with($primary, autovacuum => 'on') if $autovacuum;
 	my $bench = pv_start_pgbench($primary, $load_seconds, 4, %load_scripts);
 	my $readers = pv_start_pgbench($standby, $load_seconds, 2, %load_readers);
@@ -106,7 +106,7 @@ sub under_load
 	readers_end($readers, $what);
 	if ($autovacuum)
 	{
-		$primary->safe_psql('postgres', 'ALTER SYSTEM SET autovacuum = off; SELECT pg_reload_conf()');
+		pv_sql($primary, 'ALTER SYSTEM SET autovacuum = off; SELECT pg_reload_conf()');
 		$primary->poll_query_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type LIKE 'autovacuum%'});
 	}
 	return;
@@ -120,9 +120,9 @@ sub is_same
 	is($differences, '', "$what: all pages of the standby are those of the primary");
 	$done{pages} += $n;
 	load_sums($standby, "$what, on the standby");
-	is($standby->safe_psql('postgres', q{
+	is(pv_sql($standby, q{
 		SELECT c, v.* FROM unnest(ARRAY['account', 'ledger', 'doc']::regclass[]) c, verify_heapam(c, check_toast => true) v}), '', "$what: the heaps are whole on the standby");
-	$standby->safe_psql('postgres', q{SELECT bt_index_check(indexrelid, true) FROM pg_index JOIN pg_class c ON c.oid = indexrelid
+	pv_sql($standby, q{SELECT bt_index_check(indexrelid, true) FROM pg_index JOIN pg_class c ON c.oid = indexrelid
 		WHERE c.relam = 403 AND indrelid IN ('account'::regclass, 'ledger'::regclass, 'doc'::regclass)});
 	return;
 }
@@ -132,7 +132,7 @@ sub is_same
 sub count_records
 {
 	my ($standby, $since) = @_;
-	my $n = $standby->safe_psql('postgres', qq{SELECT sum(count) FROM pg_get_wal_stats('$since', pg_last_wal_replay_lsn())
+	my $n = pv_sql($standby, qq{SELECT sum(count) FROM pg_get_wal_stats('$since', pg_last_wal_replay_lsn())
 		WHERE "resource_manager/record_type" IN ('Heap', 'Heap2', 'Btree', 'Hash', 'Gin', 'Gist', 'SPGist', 'BRIN', 'Generic')});
 	$done{records} += $n || 0;
 	return;
@@ -167,7 +167,7 @@ sub rewind
 	my $kept = PostgreSQL::Test::Utils::tempdir . '/postgresql.conf';
 
 	$old->stop(one_of('fast', 'immediate'));
-	$new->safe_psql('postgres', 'CHECKPOINT');
+	pv_sql($new, 'CHECKPOINT');
 	copy($conf, $kept) or die "cannot copy $conf: $!";
 	my ($out, $err) = run_command([ $old->config_data('--bindir') . '/pg_rewind', '--no-sync', '-D', $old->data_dir, '--source-server', $new->connstr('postgres') ]);
 	ok($? == 0, "$what: pg_rewind has succeeded") or diag $out, $err;

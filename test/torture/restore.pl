@@ -24,7 +24,7 @@ my $node = pv_node('primary', allows_streaming => 1, extra => [ chance(0.5) ? '-
 $node->append_conf('postgresql.conf', "wal_keep_size = '2GB'\nautovacuum = off\n" . (chance(0.5) ? "wal_consistency_checking = 'all'\nwal_compression = on\n" : ''));
 $node->start;
 pv_setup($node);
-$node->safe_psql('postgres', 'CREATE EXTENSION pg_walinspect');
+pv_sql($node, 'CREATE EXTENSION pg_walinspect');
 
 # Rows whose number is in "step" have been changed by that transaction.
 my $state = q{SELECT count(*), sum(hashtextextended(t::text, 0)), (SELECT count(*) FROM step) FROM restored t};
@@ -37,7 +37,7 @@ sub create
 	  'INDEX ON restored USING gist (at)', 'INDEX ON restored USING spgist (at)', 'INDEX ON restored USING brin (id)', 'INDEX ON restored (pad, k)';
 	my $share = one_of(3, 10, 40, 95);
 	my $fillfactor = one_of(50, 80, 100);
-	$node->safe_psql('postgres', join ";\n", qq{
+	pv_sql($node, join ";\n", qq{
 		DROP TABLE IF EXISTS restored, step;
 		CREATE TABLE step (n int);
 		CREATE TABLE restored (id int PRIMARY KEY, k int, v int, pad text, tags int[], at point) WITH (autovacuum_enabled = off, fillfactor = $fillfactor);
@@ -56,8 +56,8 @@ sub vacuum_beside
 {
 	my $arguments = "workers => " . int(rand 4) . ", index_cleanup => 'on', truncate => true, freeze => " . one_of('true', 'false');
 	my $store = chance(0.3) ? 1 : 0;
-	my $from = $node->safe_psql('postgres', 'SELECT pg_current_wal_insert_lsn()');
-	my @states = ([ $from, $node->safe_psql('postgres', $state) ]);
+	my $from = pv_sql($node, 'SELECT pg_current_wal_insert_lsn()');
+	my @states = ([ $from, pv_sql($node, $state) ]);
 	my $run = pv_start_run($node, "SELECT parvacuum_run('restored', $arguments)", vacuum_cost_delay => 5, vacuum_cost_limit => 100,
 		$store ? ('parvacuum.store_limit' => 1) : ());
 	my $session = pv_session($node);
@@ -74,13 +74,13 @@ sub vacuum_beside
 	}
 	$session->quit;
 	ok(pv_finish($run), 'the vacuum has succeeded') or diag $run->{err};
-	my $to = $node->safe_psql('postgres', q{SELECT pg_logical_emit_message(true, 'restore', 'x') \\g /dev/null
+	my $to = pv_sql($node, q{SELECT pg_logical_emit_message(true, 'restore', 'x') \\g /dev/null
 		SELECT pg_current_wal_flush_lsn()});
 	my %records;
-	push @{ $records{ $_->[0] } }, $_->[1] for map { [ split /\|/, $_, 2 ] } split /\n/, $node->safe_psql('postgres', qq{
+	push @{ $records{ $_->[0] } }, $_->[1] for map { [ split /\|/, $_, 2 ] } split /\n/, pv_sql($node, qq{
 		SELECT resource_manager || ' ' || record_type, start_lsn || '|' || end_lsn FROM pg_get_wal_records_info('$from', '$to')
 		WHERE resource_manager NOT IN ('XLOG', 'Standby') ORDER BY start_lsn});
-	$node->safe_psql('postgres', 'SELECT pg_switch_wal() \g /dev/null');
+	pv_sql($node, 'SELECT pg_switch_wal() \g /dev/null');
 	return (\%records, \@states);
 }
 
@@ -114,15 +114,15 @@ recovery_target_action = 'promote'
 
 	# the last transaction whose commit had been replayed
 	my @known = grep { lsn($_->[0]) <= lsn($to) } @$states;
-	my $expected = $new->safe_psql('postgres', 'SELECT count(*) FROM step');
+	my $expected = pv_sql($new, 'SELECT count(*) FROM step');
 	cmp_ok($expected, '>=', $#known, "$what: no transaction that had committed is lost");
 	cmp_ok($expected, '<=', $#known + 1, "$what: no transaction that had not committed is there");
 	my $rows = $states->[$expected][1] // 'no such state';
-	is($new->safe_psql('postgres', $state), $rows, "$what: the rows are those of that moment");
-	is($new->safe_psql('postgres', $by_index), $rows, "$what: so they are by an index");
+	is(pv_sql($new, $state), $rows, "$what: the rows are those of that moment");
+	is(pv_sql($new, $by_index), $rows, "$what: so they are by an index");
 	is(pv_findings($new, 'restored'), '', "$what: the table is whole");
 	is($new->psql('postgres', q{SELECT parvacuum_run('restored', workers => 2, index_cleanup => 'on')}), 0, "$what: it can be vacuumed");
-	is($new->safe_psql('postgres', $state), $rows, "$what: a vacuum there has lost nothing");
+	is(pv_sql($new, $state), $rows, "$what: a vacuum there has lost nothing");
 	is(pv_findings($new, 'restored'), '', "$what: the table is whole after it");
 	pv_no_crash($new, $what);
 	unlike(slurp_file($new->logfile), qr/inconsistent page/, "$what: each page was replayed with the same result");
