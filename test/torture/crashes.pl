@@ -345,7 +345,7 @@ pv_sql($node, join ";\n", map({ "CREATE ROLE $_ SUPERUSER LOGIN" } qw(ledger vac
 $labels = pv_sql($node, q{SELECT string_agg(format('%s %s', objoid::regclass, label), '; ' ORDER BY objoid::regclass::text COLLATE "C") FROM pg_seclabel WHERE provider = 'parvacuum'});
 
 my $end = $ENV{PV_SECONDS} ? time + pv_seconds(1, 0) : 0;
-while ($end ? time < $end : $round < 8)
+while ($end ? time < $end : $round < 5)
 {
 	one_round() or last;
 }
