@@ -217,7 +217,7 @@ typedef RelFileNode PvLocator;
 /*
  * PG 17 counts the time of shared blocks apart from that of local ones.  It has
  * slots on a standby that follow those of the primary, and notes when a slot
- * became inactive.  Extensions can name their wait events.  It removed
+ * became inactive.  It lets extensions name their wait events, and removed
  * old_snapshot_threshold, which forbids truncation.  It runs functions of users
  * with a safe search_path, and has a privilege and a predefined role for
  * vacuuming.
@@ -247,10 +247,10 @@ typedef RelFileNode PvLocator;
 
 /*
  * PG 18 lets a read stream submit several reads at once, and added is_analyze.
- * It counts how often the WAL buffers were full; -1 is not known.  A share of
- * failures ends eager scanning of a region.  It shows how long a vacuum has
- * slept, if track_cost_delay_timing is on.  It has a predefined role for
- * canceling autovacuum workers, named here as in messages.  Core:
+ * It counts how often the WAL buffers were full; -1 is not known.  It ends
+ * eager scanning of a region at a share of failures, and shows how long a
+ * vacuum has slept, if track_cost_delay_timing is on.  It has a predefined role
+ * for canceling autovacuum workers, named here as in messages.  Core:
  * storage/ipc/signalfuncs.c, pg_signal_backend.
  */
 #if PG_VERSION_NUM >= 180000
@@ -282,12 +282,12 @@ typedef RelFileNode PvLocator;
 /*
  * PG 19 made the parameters of a table access method's vacuum const, and
  * CLUSTER a kind of REPACK.  It passes the sender of a signal, and has a type
- * for its handlers.  What belongs to the type of a setting is in a union.  It
- * counts the bytes of full page images; -1 is not known.  It has replication
+ * for its handlers.  It has what belongs to the type of a setting in a union,
+ * and counts the bytes of full page images; -1 is not known.  It has replication
  * slots of its own for REPACK, and keeps the number of the process that uses a
- * slot.  VACUUM and ANALYZE have a duration each for the log.  There is a
- * storage parameter for the workers of an autovacuum; -1 is not set.  In those
- * of a TOAST table the member has no meaning.
+ * slot.  VACUUM and ANALYZE have a duration each for the log.  It has a storage
+ * parameter for the workers of an autovacuum; -1 is not set.  Among the
+ * parameters of a TOAST table it has no meaning.
  */
 #if PG_VERSION_NUM >= 190000
 typedef const VacuumParams PvSlotParams;

@@ -170,8 +170,8 @@ forget_leader(int code, Datum arg)
 
 /*
  * Parallel worker, before it waits for others and when its work is done: raise
- * the cancel again, which a function of a user may have caught, or which may
- * have come too late to be noticed.
+ * the cancel again if the leader has given up.  A function of a user may have
+ * caught the first one, or it came too late to be noticed.
  */
 void
 pv_process_check_leader(void)

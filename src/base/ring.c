@@ -43,11 +43,11 @@ pv_vacuum_strategy(void)
  * Plan the ring of each participant.  Return its size in kilobytes; 0 for
  * none.
  *
- * bstrategy is what the caller of the vacuum has given.  It has asked for a
- * size, by BUFFER_USAGE_LIMIT or vacuum_buffer_usage_limit, if that is not
- * core's default, as it always is before PG 16.  Otherwise limit is the
- * table's size.  All rings together have an eighth of shared buffers at most,
- * which is core's limit for one ring.
+ * bstrategy is what the caller of the vacuum has given.  If its size is not
+ * core's default, the caller has asked for that size, by BUFFER_USAGE_LIMIT or
+ * vacuum_buffer_usage_limit (PG 16).  Otherwise limit, the table's size, counts.
+ * All rings together have an eighth of shared buffers at most, which is core's
+ * limit for one ring.
  */
 int
 pv_ring_plan(BufferAccessStrategy bstrategy, int limit, int participants)

@@ -122,8 +122,8 @@ finish_empty_page(HeapScan *scan, Buffer buf, BlockNumber blkno)
  * may be exclusive after false is returned.  Raise an error if a damaged page
  * has more line pointers than the arrays for a page have room for.
  *
- * A new page, to which its table was extended, was never used.  It gets no bit
- * in the visibility map, so that vacuum on a promoted standby finds it too.
+ * A new page was added to its table, but never used.  It gets no bit in the
+ * visibility map, so that vacuum on a promoted standby finds it too.
  */
 static bool
 scan_new_or_empty(HeapScan *scan, Buffer buf, BlockNumber blkno,

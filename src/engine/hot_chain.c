@@ -144,9 +144,9 @@ pv_redirect_is_broken(Page page, ItemId root)
 /*
  * Plan the pruning of a chain whose root is a redirected line pointer.
  *
- * If it is broken, it may lead to the root of another chain.  If that stays,
- * both stay: maybe the damage is that this tuple has lost its mark, and no
- * other root leads to it.  If that is removed, whatever leads to it has to be
+ * A broken redirection may lead to the root of another chain.  If that root
+ * stays, both stay: maybe the damage is that its tuple has lost its mark, and
+ * nothing else leads to it.  If it is removed, whatever leads to it has to be
  * removed as well.
  */
 static bool

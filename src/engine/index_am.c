@@ -159,8 +159,10 @@ pv_index_allows_workers(const PvParticipant *leader, bool automatic,
 	{
 		if (knows_parallel_vacuum(leader->indrels[i]))
 			continue;
+		if (!automatic && core_would_start_workers(leader))
+			return true;
 		*because_of = RelationGetRelationName(leader->indrels[i]);
-		return !automatic && core_would_start_workers(leader);
+		return false;
 	}
 	return true;
 }

@@ -300,7 +300,10 @@ do_unit(PvParticipant *self, int i, PvPhase phase)
 	unit->result.usecs += pv_usecs_since(pg_atomic_read_u64(&unit->began_at));
 	unit->done = true;
 
-	/* Others than core's may delete in a transaction, or in the cleanup */
+	/*
+	 * An access method that is not core's may delete in a transaction, or in
+	 * its cleanup, so its entries may not be gone for good.
+	 */
 	if (phase == PV_PHASE_INDEX && shared->keeps_indexes &&
 		indrel->rd_rel->relam < FirstNormalObjectId)
 		pv_kept_index_done(&shared->kept, indrel);

@@ -66,9 +66,8 @@
  * is enough, they have a bit for each page of the index, and some more.
  * Otherwise, and where the index grows beyond that, a bit stands for all pages
  * whose number modulo the size of the bitmap is the same, and each of them is
- * visited.  An unnecessary visit does
- * no harm, and no bitmap can overflow.  If there is no memory at all, one
- * process vacuums the index with core's code.
+ * visited.  An unnecessary visit does no harm, and no bitmap can overflow.  If
+ * there is no memory at all, one process vacuums the index with core's code.
  *
  * A range is claimed when its first page is to be read ahead, so its pages
  * belong to this process before they are pinned.  A range that was claimed is

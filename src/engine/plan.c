@@ -241,7 +241,8 @@ min_parallel_pages(void)
  * work is worth, or the table's option if the work is worth any workers.  To
  * find out takes several lookups, which are not done if cap is 0.
  *
- * As for scans, it is one more each time that the number of pages is tripled.
+ * As for scans, the work is worth one more worker each time that its number of
+ * pages is tripled.
  *
  * Core: optimizer/path/allpaths.c, compute_parallel_worker.
  */
@@ -287,7 +288,7 @@ plan_workers(PvVacuum *vac)
 	int			cap = Min(max_parallel_maintenance_workers,
 						  pv_guc_max_workers);
 	int			nworkers;
-	const char *indname;
+	const char *indname = NULL;
 
 	if (pv_is_automatic())
 	{
@@ -300,10 +301,8 @@ plan_workers(PvVacuum *vac)
 		return 0;
 	if (pv_failsafe_check(&vac->plan.cutoffs))
 		return 0;
-	if (!vac->do_index_vacuuming ||
-		pv_index_allows_workers(&vac->leader, pv_is_automatic(), &indname))
-		indname = NULL;
-	else
+	if (vac->do_index_vacuuming &&
+		!pv_index_allows_workers(&vac->leader, pv_is_automatic(), &indname))
 		cap = 0;
 	nworkers = named > 0 ? named : workers_by_option_or_work(vac, cap);
 	if (nworkers <= cap)

@@ -107,7 +107,7 @@ find_shared(PvParticipant *self, PvShared *shared)
 static void
 init_shared(PvParticipant *leader, PvShared *shared, const PvVacuumPlan *plan)
 {
-	/* min_dynamic_shared_memory is not zeroed; cycle IDs of B-trees must be */
+	/* the cycle IDs of B-trees must be zero; shared memory may be used memory */
 	memset(shared, 0, shared_bytes(plan));
 	shared->plan = *plan;
 	shared->collect_dead_items = plan->collect_dead_items;
@@ -143,7 +143,10 @@ init_shared(PvParticipant *leader, PvShared *shared, const PvVacuumPlan *plan)
 	pv_eager_init(&leader->eager);
 }
 
-/* Create the same in the leader's own memory, for one without workers. */
+/*
+ * Create PvShared and the store in the leader's own memory, for a leader
+ * without workers.
+ */
 static void
 create_local(PvParticipant *leader, const PvVacuumPlan *plan)
 {

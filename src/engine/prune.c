@@ -524,11 +524,11 @@ change_page(PvPagePruneState *state, const PvMapChange *map)
 {
 	Page		page = BufferGetPage(state->buf);
 	const PvVisibility *vis = &state->result->vis;
-	bool		is_logged = pv_plan_changes_page(&state->plan) ||
+	bool		more_than_hints = pv_plan_changes_page(&state->plan) ||
 		state->nfrozen > 0 || map->flags != 0;
 	TransactionId freeze_horizon;
 
-	if (!is_logged && !pv_page_hints_change(state))
+	if (!more_than_hints && !pv_page_hints_change(state))
 		return;
 	freeze_horizon = pv_freeze_horizon(&state->self->shared->plan.cutoffs,
 									   vis->all_visible && vis->all_frozen,
@@ -536,7 +536,7 @@ change_page(PvPagePruneState *state, const PvMapChange *map)
 									   state->newest_frozen);
 	((PageHeader) page)->pd_prune_xid = state->prune_xid;
 	PageClearFull(page);
-	if (is_logged)
+	if (more_than_hints)
 		pv_prune_and_freeze(state->self->rel, state->buf, &state->plan,
 							freeze_horizon, state->frozen, state->nfrozen,
 							map);

@@ -20,7 +20,7 @@
 /* What was found on one heap page, and what was done to it */
 typedef struct PvPageResult
 {
-	/* Zeroed for each attempt, as is everything before room */
+	/* Each attempt begins with zeroes in everything before room */
 	int			ndeleted;		/* tuples removed */
 	int			live_tuples;
 	int			recently_dead_tuples;

@@ -73,7 +73,10 @@ pv_release_btrees(void)
 	btrees_here = 0;
 }
 
-/* For every event: no vacuum of the transaction is open at any of them. */
+/*
+ * Release what an error has left.  The event does not matter, because no
+ * vacuum of the transaction is open at any of them.
+ */
 static void
 release_at_xact_end(XactEvent event, void *arg)
 {

@@ -141,7 +141,7 @@ blocks_read(void)
 	return pgBufferUsage.shared_blks_read + pgBufferUsage.local_blks_read;
 }
 
-/* Return how many it has read or found in a buffer. */
+/* Return how many blocks this process has read or found in a buffer. */
 static int64
 blocks_accessed(void)
 {

@@ -370,7 +370,7 @@ vacuum_index_scan(PvVacuum *vac, uint32 end)
 		vacuum_indexes(vac);	/* again, because some were left out */
 	}
 
-	/* Count it, if this vacuum had a part in it */
+	/* The index scan is complete; count it if this vacuum had a part in it */
 	if (shared->indexes_before != (uint32) leader->nindexes)
 	{
 		shared->index_scans++;
@@ -529,7 +529,7 @@ end_index_phase(int code, Datum leader)
 }
 
 /*
- * The same for a phase that works on indexes.  What the leader has registered
+ * Run a phase that works on indexes.  What the leader has registered
  * outside of this vacuum for the phase is released in any case, also if the
  * process exits.
  */

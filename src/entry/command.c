@@ -269,8 +269,8 @@ apply_changes(Datum options, const List *changes)
 }
 
 /*
- * Execute our part of ALTER TABLE, or of a similar statement, if it has one,
- * and take it out of the statement.
+ * Execute our part of ALTER TABLE, or of a similar statement, and take it out
+ * of the statement.
  *
  * The table is looked up and locked here, with the lock that core's part will
  * need.  Then its schema is added to its name, so that core cannot find
@@ -283,8 +283,6 @@ alter_table(AlterTableStmt *stmt)
 	Datum		options;
 	Oid			relid;
 
-	if (changes == NIL)
-		return;
 	PreventCommandIfReadOnly(CreateCommandName((Node *) stmt));
 	PreventCommandIfParallelMode(CreateCommandName((Node *) stmt));
 	relid = RangeVarGetRelidExtended(stmt->relation,

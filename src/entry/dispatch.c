@@ -62,12 +62,12 @@ static PvResult last_result;	/* a TOAST table may follow its table */
 
 PvLeavesAlone pv_dispatch_leaves_alone = NULL;
 
-/* What is known of a relation that the engine is wanted for */
+/* What is known of one relation, and whether the engine takes it */
 typedef struct PvChoice
 {
 	Oid			toast_parent;
 	PvOptions	options;		/* of the table, or of a TOAST table's table */
-	const char *declined;		/* why the engine does not, or NULL */
+	const char *declined;		/* why the engine leaves it, or NULL */
 	TimestampTz deadline;		/* when the vacuum ends early; 0: never */
 	bool		served;			/* its access method's function is ours, so
 								 * the previous one stands for it */

@@ -167,7 +167,8 @@ read_options(void *arg)
  * *toast_parent is the table that a TOAST table belongs to, if the caller knows
  * it; else it is found as well, and stays invalid if it cannot be found.  If
  * the catalogs cannot be read, the table counts as one without options.
- * Catalogs have none, and we would look in catalogs.
+ * Catalogs have no options, and none are looked up for them, since that would
+ * read catalogs.
  */
 void
 pv_options_find(Relation rel, Oid *toast_parent, PvOptions *options)

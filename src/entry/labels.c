@@ -8,8 +8,8 @@
  *
  *		SECURITY LABEL FOR parvacuum ON TABLE t IS 'enabled=true, workers=4'
  *
- * That is the one place in the catalogs where an extension can tie a value to
- * a table: it is dropped with the table, and dumped by pg_dump.
+ * A label is the one thing in the catalogs by which an extension can tie a
+ * value to a table: it is dropped with the table, and dumped by pg_dump.
  *
  * Who runs this.  Changing: the session that executes the statement, with
  * ShareUpdateExclusiveLock or more on the table, so that two changes of one

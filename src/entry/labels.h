@@ -39,8 +39,8 @@ typedef struct PvLabels
 	bool		any;			/* there are labels, or they are unreadable */
 	bool		readable;		/* the labels could be read */
 	bool		inherits;		/* the parents could be read */
-	HTAB	   *tables;			/* LabelEntry, in labels.c; not to be used
-								 * unless readable: it is incomplete then */
+	HTAB	   *tables;			/* LabelEntry, in labels.c; incomplete, and
+								 * not to be used, if they are not readable */
 } PvLabels;
 
 extern PvLabels *pv_labels_read(void);

@@ -3,10 +3,10 @@
  * leader.c
  *	  A vacuum in a process of its own: the background leader.
  *
- * entry/run.c has the protocol between this process and its caller.  It
- * acquires the caller's roles and settings, and executes a VACUUM command as
- * the caller's session would.  That leads to heap's slot and so to the engine
- * (entry/dispatch.c).  Rights and locks are those of VACUUM.
+ * This process acquires its caller's roles and settings, and executes a VACUUM
+ * command as the caller's session would.  That leads to heap's slot and so to
+ * the engine (entry/dispatch.c).  Rights and locks are those of VACUUM.  The
+ * protocol between caller and leader is in entry/run.c.
  *
  * An error ends the process: bgworker.c sends it to the caller and exits.
  *

@@ -117,7 +117,7 @@ pv_may_plan(Oid relid, bool is_shared)
 		pv_may_vacuum(relid, is_shared);
 }
 
-/* Report, at the given level, that it may not see that. */
+/* Report, at the given level, that the current role may not see that plan. */
 void
 pv_refuse_plan(int elevel, const char *relname)
 {
@@ -248,7 +248,7 @@ pv_may_cancel_session(Oid role)
 		has_privs_of_role(GetUserId(), ROLE_PG_SIGNAL_BACKEND);
 }
 
-/* Report, at the given level, that the current role may not cancel it. */
+/* Report, at the given level, that the role may not cancel such a thing. */
 void
 pv_refuse_cancel(PvCancelKind kind, int elevel)
 {

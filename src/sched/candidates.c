@@ -211,7 +211,7 @@ is_bound_to(const PvWindow *window, const PvScore *score)
 
 /*
  * Does a table with this score wait for its window?  Set *window to that of
- * the text, or of the setting if that is NULL or has an unknown time zone.
+ * the text, or of the setting if the text is NULL or has an unknown time zone.
  */
 bool
 pv_need_is_outside(const char *text, const PvScore *score, PvWindow *window)

@@ -81,7 +81,6 @@ typedef struct Checked
 	PvTableState state;
 	PvThresholds thresholds;
 	double		due_from;		/* dead rows */
-	PvCounts	counts;
 	PvOptions	options;		/* of the table, or a TOAST table's table */
 	bool		opted_in;
 } Checked;
@@ -193,10 +192,21 @@ database_created(void)
 	return stat(path, &st) == 0 ? time_t_to_timestamptz(st.st_mtime) : 0;
 }
 
+/* Return when the table was last vacuumed, by the statistics; 0 if never. */
+static TimestampTz
+last_vacuum(const Checked *table)
+{
+	PvCounts	counts;
+
+	(void) pv_fetch_counts(table->form->relisshared, table->form->oid,
+						   &counts);
+	return counts.vacuumed_at;
+}
+
 /*
- * Could the table have had a vacuum by now?  Not in the first naptimes of the server,
- * the database and the table.  The age of the table's rows says since when it
- * has existed at least, if transaction IDs were sampled.
+ * Could the table have had a vacuum by now?  Not in the first naptimes of the
+ * server, the database and the table.  The age of the table's rows says since
+ * when it has existed at least, if transaction IDs were sampled.
  */
 static bool
 had_its_chance(const Checked *table)
@@ -242,12 +252,13 @@ static void
 check_neglect(List **rows, const Checked *table)
 {
 	bool		enabled = table->thresholds.enabled;
-	TimestampTz last = table->counts.vacuumed_at;
+	TimestampTz last;
 	bool		waits;
 
 	if (table->state.dead < table->due_from * NEGLECTED_SCORE ||
 		table->state.dead < 1)
 		return;
+	last = last_vacuum(table);
 	if (last != 0 ?
 		!TimestampDifferenceExceeds(last, GetCurrentTimestamp(),
 									NEGLECTED_MS) :
@@ -333,7 +344,7 @@ check_failures(List **rows, const Checked *table)
 	pv_history_unlock();
 	if (!failed || totals.failed < FAILURES)
 		return;
-	if (last.id != 0 && table->counts.vacuumed_at > last.end_time)
+	if (last.id != 0 && last_vacuum(table) > last.end_time)
 		return;
 	error = last.error[0] == '\0' ? "" :
 		psprintf(": %s", pv_readable(last.error, last.encoding));
@@ -506,8 +517,6 @@ check_table(List **rows, HeapTuple tuple, TupleDesc desc)
 	check_ages(rows, &table);
 	if (table.form->relpersistence == RELPERSISTENCE_TEMP)
 		return;
-	(void) pv_fetch_counts(table.form->relisshared, table.form->oid,
-						   &table.counts);
 	check_failures(rows, &table);
 	check_options(rows, &table);
 	check_neglect(rows, &table);

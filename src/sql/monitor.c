@@ -233,7 +233,7 @@ parvacuum_drop_kept(PG_FUNCTION_ARGS)
 	if (!HeapTupleIsValid(tuple))
 		pv_raise_no_relation(relid);
 	form = (Form_pg_class) GETSTRUCT(tuple);
-	if (!pv_may_vacuum_oid(relid))
+	if (!pv_may_vacuum(relid, form->relisshared))
 		pv_refuse_vacuum(ERROR, NameStr(form->relname));
 	dropped = pv_kept_drop_object(RelationRelationId, relid);
 	if (OidIsValid(form->reltoastrelid))

@@ -229,13 +229,12 @@ cancel(const PvVacuuming *vacuum, Oid relid, bool *refused)
  * out of the queue until the next database scan.
  */
 static bool
-cancel_scheduled(Oid relid, bool *refused)
+cancel_scheduled(Oid relid, bool wraparound_too, bool *refused)
 {
 	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
 	PvWorkerSlot *slot = NULL;
 	PvWithdrawn withdrawn = pv_queue_withdraw(queues, MyDatabaseId, relid,
-											  pv_may_signal_autovacuum(),
-											  &slot);
+											  wraparound_too, &slot);
 	bool		canceled = withdrawn == PV_WITHDRAWN_RUNNING &&
 		pv_queue_cancel(queues, slot);
 
@@ -273,8 +272,8 @@ cancel_worker(int pid)
 static bool
 cancel_table(Oid relid)
 {
-	bool		may_withdraw = pv_may_signal_autovacuum() ||
-		pv_may_vacuum_oid(relid);
+	bool		may_signal = pv_may_signal_autovacuum();
+	bool		may_withdraw = may_signal || pv_may_vacuum_oid(relid);
 	bool		refused[PV_STARTED_BY_FUNCTION + 1] = {false};
 	PvVacuuming *vacuums;
 	int			n = pv_registry_find(relid, &vacuums);
@@ -289,7 +288,8 @@ cancel_table(Oid relid)
 			done |= cancel(&vacuums[i], relid, &refused[started_by]);
 	}
 	if (may_withdraw)
-		done |= cancel_scheduled(relid, &refused[PV_STARTED_BY_SCHEDULER]);
+		done |= cancel_scheduled(relid, may_signal,
+								 &refused[PV_STARTED_BY_SCHEDULER]);
 	elevel = done ? WARNING : ERROR;
 
 	if (!done && !may_withdraw)

@@ -379,7 +379,7 @@ pv_survey(Relation rel, VacuumParams *params, const PvVacuumOptions *options,
 	PvVacuum   *vac = palloc0(sizeof(PvVacuum));
 	PvVacuumPlan *plan = &vac->plan;
 	SurveyState state = {.rel = rel,.vac = vac,.vmbuffer = InvalidBuffer};
-	bool		skippedallvis;	/* a page that is not all-frozen */
+	bool		skippedallvis;	/* one that is not all-frozen is skipped */
 
 	memset(survey, 0, sizeof(*survey));
 	pv_plan_reloptions(rel, params);

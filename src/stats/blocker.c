@@ -22,8 +22,8 @@
  * a base backup, which has neither a snapshot nor a transaction.  A process
  * that executes CREATE INDEX CONCURRENTLY (PROC_IN_SAFE_IC) does hold back.
  *
- * Who sees whose sessions is ruled as in pg_stat_activity.  Of those of others
- * only the PID is shown, and not whether they are idle.  Prepared transactions
+ * A role sees the sessions that pg_stat_activity would show it.  Of others only
+ * the PID is shown, and not whether they are idle.  Prepared transactions
  * and replication slots are shown to all roles by core's views, and so here.
  *
  * Sessions and leaders of vacuums run this.  ProcArrayLock is held in shared
@@ -143,8 +143,8 @@ is_shown_by_leader(const PGPROC *proc)
 }
 
 /*
- * Set *blocker to a process or prepared transaction, if it is one.  Return
- * their number.  The caller holds ProcArrayLock.
+ * Set *blocker to a process or prepared transaction, if that holds back.
+ * Return the number of blockers, 0 or 1.  The caller holds ProcArrayLock.
  */
 static int
 collect_process(const PGPROC *proc, PvBlocker *blocker)
@@ -168,8 +168,8 @@ collect_process(const PGPROC *proc, PvBlocker *blocker)
 }
 
 /*
- * Set the next ones to a replication slot, which may be two.  Return their
- * number.  The caller holds ReplicationSlotControlLock.
+ * Set blockers[] to a replication slot that holds back, which may be two.
+ * Return their number.  The caller holds ReplicationSlotControlLock.
  */
 static int
 collect_slot(ReplicationSlot *slot, PvBlocker *blockers)
@@ -303,15 +303,15 @@ may_have_cause(const PvBlocker *blocker)
 }
 
 /*
- * Return the one of these, a transaction with an XID, that is the cause that the
- * blocker is as old as it is, or NULL.  It may have ended.
+ * Return which of these, a transaction with an XID, makes the blocker as old as
+ * it is; NULL if none does.  That transaction may have ended.
  */
 const PvBlocker *
 pv_blocker_cause(const PvBlocker *blocker, const PvBlocker *blockers, int n)
 {
-	for (int i = 0; i < n && may_have_cause(blocker); i++)
+	for (int i = 0; i < n; i++)
 	{
-		if (blockers[i].xid == blocker->xmin)
+		if (blockers[i].xid == blocker->xmin && may_have_cause(blocker))
 			return &blockers[i];
 	}
 	return NULL;
@@ -482,14 +482,15 @@ look_up_process(const PvBlocker *blocker, Oid viewer,
 				PvBlockerDetails *details)
 {
 	const PgBackendStatus *status = pv_status_of(blocker->pid);
+	bool		may = may_see(viewer, blocker->role);
 
-	details->visible = status != NULL && may_see(viewer, blocker->role) &&
-		may_see(viewer, status->st_userid);
 	details->gone = status == NULL;
+	details->visible = may && !details->gone &&
+		may_see(viewer, status->st_userid);
 	details->kind = blocker->kind == PV_BLOCKER_FEEDBACK ? "standby feedback" :
 		"session";
-	if (OidIsValid(blocker->role) && (details->visible || details->gone) &&
-		may_see(viewer, blocker->role))
+	if (OidIsValid(blocker->role) &&
+		(details->visible || (details->gone && may)))
 		details->role = readable(GetUserNameFromId(blocker->role, true));
 	if (!details->visible)
 		return;

@@ -252,8 +252,8 @@ add_at_exit(int code, Datum arg)
 }
 
 /*
- * Say where another process stores why it terminates this one, which must stay
- * until the callbacks of before_shmem_exit() have run.
+ * Say where another process stores why it terminates this one.  That memory
+ * must stay until the callbacks of before_shmem_exit() have run.
  */
 void
 pv_history_set_reason(const PvHistoryReason *reason)
@@ -322,7 +322,7 @@ pv_history_begin(Relation rel, PvWork action, PvStartedBy started_by,
 }
 
 /*
- * Add that the scheduler has not got the lock of a table in this mode.  The
+ * Record that the scheduler has not got the lock of a table in this mode.  The
  * caller is in a transaction; this reads the catalog caches, and the locks of
  * all sessions.
  */

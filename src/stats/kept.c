@@ -140,19 +140,25 @@ pv_kept_remove_file(const PvKept *kept)
 
 /*
  * Free the first slot that matches, and set *dropped to what it had.  Return
- * false if there is none.
+ * false if there is none.  Each DROP of any session comes here, so look no
+ * further than the slots in use, which mostly are the first ones.
  */
 static bool
 drop_first(Matches matches, const void *arg, PvKept *dropped)
 {
+	uint32		left;
 	bool		found = false;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	for (int i = 0; i < PV_KEPT_SLOTS && !found; i++)
+	left = pg_atomic_read_u32(&shared->nused);
+	for (int i = 0; left > 0 && !found; i++)
 	{
 		PvKept	   *slot = &shared->slots[i];
 
-		found = slot->ref.token != 0 && matches(slot, arg);
+		if (slot->ref.token == 0)
+			continue;
+		left--;
+		found = matches(slot, arg);
 		if (found)
 		{
 			*dropped = *slot;
@@ -209,9 +215,9 @@ is_in_tablespace(const PvKept *kept, const void *tablespace)
 }
 
 /*
- * Does a vacuum of this table and file, which takes that over, make it invalid?
- * Tools that swap the files of tables can make another table have this file
- * again.
+ * Is this made invalid by a vacuum of the table and file in arg, which takes
+ * over what arg's token names?  Tools that swap the files of tables can make
+ * another table have this file again.
  */
 static bool
 is_invalidated(const PvKept *kept, const void *arg)
@@ -247,8 +253,8 @@ pv_kept_drop(const PvKeptRef *ref)
 }
 
 /*
- * Drop what is kept of a table of this database or of a database, or in a
- * tablespace.  Return false if nothing is.
+ * Drop what is kept of this object: a table of this database, a database, or a
+ * tablespace that has files of items.  Return false if nothing is.
  */
 bool
 pv_kept_drop_object(Oid classId, Oid objectId)

@@ -13,9 +13,8 @@
  * With more groups than MAX_GROUPS, some are taken for one.
  *
  * This file knows nothing of processes and locks: the caller holds what covers
- * the memory.  The memory has pointers into
- * itself, so all processes must have it at the same address.  Nothing here
- * fails or allocates memory.
+ * the memory.  The memory has pointers into itself, so all processes must have
+ * it at the same address.  Nothing here fails or allocates memory.
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -209,7 +208,7 @@ pv_lru_touch(PvLru *lru, const PvLruKey *key, uint64 group, bool *known)
 	return record_of(node);
 }
 
-/* Does a new record of this group get a place that it does not have yet? */
+/* Does a new record of this group get a place without the group losing one? */
 bool
 pv_lru_has_room(const PvLru *lru, uint64 group)
 {

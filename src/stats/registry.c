@@ -274,8 +274,9 @@ pv_registry_lead_run(Oid role, int caller_pid, Oid database, Oid named)
  */
 
 /*
- * Begin to vacuum the table; toast_parent is that of a TOAST table.  Call
- * pv_registry_end() afterwards, or pv_registry_abandon() after an error.
+ * Begin to vacuum the table; toast_parent is the table that a TOAST table
+ * belongs to.  Call pv_registry_end() afterwards, or pv_registry_abandon()
+ * after an error.
  */
 void
 pv_registry_begin(Oid relid, Oid toast_parent, PvStartedBy started_by)
@@ -426,7 +427,7 @@ pv_registry_cancel(const PvVacuuming *vacuum, Oid relid)
 	return done;
 }
 
-/* Return the number of processes that show how far they are, and a new array. */
+/* Return how many processes show how far they are, and that in a new array. */
 int
 pv_track_read(PvTracked **tracked)
 {

@@ -4,7 +4,7 @@
  *	  What a piece of work of this process has used.
  *
  * The text has the lines that core logs of an autovacuum worker's work.  Core
- * logs nothing of other background workers'.
+ * logs nothing of what a background worker does.
  *
  * Core: access/heap/vacuumlazy.c, heap_vacuum_rel; commands/analyze.c,
  * do_analyze_rel.

@@ -45,10 +45,10 @@
  * simpler than the one above.  store/space.c describes the memory that they
  * are in, and its limit.
  *
- * What makes it fast, besides the encoding: no branch depends on the answer,
- * nor on whether a block is present where about half of them are.  Batches
- * overlap their waits for memory.  The directory has entries for present
- * segments only, and an entry can be a segment itself.
+ * What makes the store fast, besides its encoding: no branch depends on the
+ * answer, nor on whether a block is present where about half of them are.
+ * Batches overlap their waits for memory.  The directory has entries for
+ * present segments only, and an entry can be a segment itself.
  *
  * The store is full when more memory is needed, and either the limit is
  * reached or no memory is available.  pv_deadtids_begin_segment() finds that
@@ -79,8 +79,6 @@
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
-
-#include <math.h>
 
 #include "utils/memutils.h"
 

@@ -20,10 +20,10 @@
  * extents are few: 110 for 4 GB.  A participant that finds no room in any of
  * them makes the next one, under a lightweight lock.  Others that need room
  * wait for the lock, and then take from the new extent; without it each would
- * make one of a quarter of the memory.  This cannot deadlock:
- * the caller holds no buffer lock, and the locks that the server takes when it
- * creates a DSM segment are held for moments.  After an error the lock is
- * released by the abort, or by the end of the process.
+ * make one of a quarter of the memory.  This cannot deadlock: the caller holds
+ * no buffer lock, and the locks that the server takes when it creates a DSM
+ * segment are held for moments.  After an error the lock is released by the
+ * abort, or by the end of the process.
  *
  * A DSA would take a lock for each allocation, and its segments are larger
  * than what was asked for, so the memory counted would not be the memory

@@ -39,7 +39,7 @@
 /* The shortest sleep, in microseconds */
 #define MIN_SLEEP_USECS			1000
 
-/* The longest part of a sleep, during which the rate may change */
+/* The longest sleep at a time, in microseconds, as the rate may change */
 #define MAX_SLEEP_USECS			1000000
 
 /* Each sleep of core's code that comes to no poll, in microseconds */
