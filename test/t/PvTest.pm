@@ -213,15 +213,15 @@ sub pv_new_log
 
 sub pv_log_seen { return $log_seen{ $_[0]->logfile } //= 0; }
 
-# Change settings of the server, and wait until sessions have them.
+# Change settings of the server, and wait until sessions have them.  Other processes have
+# them soon, too.
 sub pv_reload_with
 {
 	my ($node, %settings) = @_;
 	pv_sql($node, map({ "ALTER SYSTEM SET $_ = '$settings{$_}'" } sort keys %settings), 'SELECT pg_reload_conf()');
-	my $in_effect = join ' AND ', 'true',
+	my $in_effect = join ' AND ',
 	  map { "'$settings{$_}' IN (current_setting('$_'), (SELECT setting FROM pg_settings WHERE name = '$_'))" } sort keys %settings;
 
-	# Other processes have them soon, too.
 	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
 	{
 		select undef, undef, undef, 0.1;
@@ -230,15 +230,23 @@ sub pv_reload_with
 	die "the settings are not in effect\n";
 }
 
-# Wait until a server that starts by itself accepts connections.  psql could end before it has
-# read its query, which would end the test as well.
+# Wait until a server can be asked again: after a crash, of which the log tells behind this
+# place, it restarts.  Returns false if it does not come back.
 sub pv_await_ready
 {
-	my ($node) = @_;
+	my ($node, $from) = @_;
 
-	for (1 .. 20 * $PostgreSQL::Test::Utils::timeout_default)
+	# If it read its query from a pipe, it could end before that was written.
+	my @psql = ('psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', 'SELECT 1');
+
+	for (1 .. 600)
 	{
-		return 1 if system('pg_isready', '-q', '-h', $node->host, '-p', $node->port) == 0;
+		my $pid_file = $node->data_dir . '/postmaster.pid';
+		my ($pid) = -e $pid_file ? split(/\n/, slurp_file($pid_file)) : 0;
+		return 0 if !$pid || !kill 0, $pid;
+		my $log = slurp_file($node->logfile, $from);
+		my $ready = $log !~ /(?:PANIC:|TRAP:|terminated by signal)(?!.*ready to accept connections)/s;
+		return 1 if $ready && IPC::Run::run(\@psql, '<', \undef, '>', \my $out, '2>', \my $err);
 		select undef, undef, undef, 0.05;
 	}
 	return 0;

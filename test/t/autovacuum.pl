@@ -186,7 +186,7 @@ SKIP:
 sql('DROP TABLE fat');
 
 # A database to which no session can connect
-pv_sql($node, 'CREATE DATABASE closed');
+sql('CREATE DATABASE closed');
 $node->safe_psql('closed', qq{
 	CREATE TABLE shut (id int) WITH (autovacuum_enabled = off, $options, parvacuum.enabled);
 	INSERT INTO shut SELECT i FROM generate_series(1, 20000) i;

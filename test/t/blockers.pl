@@ -21,7 +21,7 @@ max_replication_slots = 5
 });
 $node->start;
 pv_setup($node);
-pv_sql($node, q{
+sql(q{
 CREATE DATABASE other;
 CREATE TABLE t (id int);
 CREATE TABLE decoded (id int) WITH (user_catalog_table = true);
@@ -37,7 +37,7 @@ ALTER TABLE theirs OWNER TO stranger;
 # Functions whose arguments would suit better than those of core do, if "release" named
 # them without a schema
 my $trap = q{RETURNS bool LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'trapped'; END$$};
-pv_sql($node, "CREATE FUNCTION $_ $trap") for 'pg_drop_replication_slot(text)', 'pg_terminate_backend(int, int)';
+sql("CREATE FUNCTION $_ $trap") for 'pg_drop_replication_slot(text)', 'pg_terminate_backend(int, int)';
 
 sub sql { return pv_sql($node, @_); }
 
@@ -481,7 +481,7 @@ my $dir = PostgreSQL::Test::Utils::tempdir;
 # A role whose name comes from a database with another encoding: no text in this one, and
 # nothing that a client could be sent.  It ends within the bytes of a character.
 {
-	pv_sql($node, "CREATE DATABASE $_ TEMPLATE template0 ENCODING '$_' LC_COLLATE 'C' LC_CTYPE 'C'") for qw(utf8 latin1);
+	sql("CREATE DATABASE $_ TEMPLATE template0 ENCODING '$_' LC_COLLATE 'C' LC_CTYPE 'C'") for qw(utf8 latin1);
 	$node->safe_psql('latin1', qq{SET client_encoding = utf8; CREATE ROLE "abcd\xc3\xa4" LOGIN});
 	$node->safe_psql('utf8', 'CREATE EXTENSION parvacuum; CREATE TABLE t (id int) WITH (parvacuum.enabled)');
 	my $idle = $node->background_psql('utf8', extra_params => [ '-U', "abcd\xe4" ]);

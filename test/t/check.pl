@@ -394,7 +394,7 @@ sub restart_with
 	$node->restart;
 	return;
 }
-pv_sql($node, 'ALTER SYSTEM RESET ALL');
+sql('ALTER SYSTEM RESET ALL');
 restart_with("max_worker_processes = 0\nparvacuum.scheduler = on\n");
 is(rows('severity, setting', 'scheduler_process'), 'critical|max_worker_processes', 'the scheduler without a process');
 like(rows('evidence', 'worker_processes'), qr/max_worker_processes is 0, at least \d+ are asked for/, 'and why');

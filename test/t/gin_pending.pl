@@ -65,7 +65,7 @@ for my $who ($ours ? qw(autovacuum scheduler) : ())
 	pv_reload_with($node, $who eq 'autovacuum' ? ('autovacuum' => 'on') : ('autovacuum' => 'off', 'parvacuum.scheduler' => 'on'));
 	sql("ALTER TABLE $table SET (autovacuum_enabled = on)");
 	ok(pv_await($node, "SELECT autovacuum_count + vacuum_count > 0 FROM pg_stat_user_tables WHERE relname = '$table'", 'true'),
-		"$who: the vacuum ends") or diag pv_sql($node, 'SELECT * FROM pg_stat_progress_vacuum');
+		"$who: the vacuum ends") or diag sql('SELECT * FROM pg_stat_progress_vacuum');
 	ok($bench->{handle}->pumpable, "$who: rows are still added then");
 	sql("ALTER TABLE $table SET (autovacuum_enabled = off)");
 	$bench->{handle}->kill_kill(grace => 0);

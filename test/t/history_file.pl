@@ -77,7 +77,7 @@ my $victim = pv_start_run($node, 'SELECT pg_sleep(600)');
 pv_await($node, qq{SELECT count(*) FROM pg_stat_activity WHERE application_name = '$victim->{tag}' AND state = 'active'}, 1);
 kill 'KILL', pv_sql($node, "SELECT pid FROM pg_stat_activity WHERE application_name = '$victim->{tag}'");
 pv_finish($victim);
-pv_await_ready($node);
+pv_await_ready($node, pv_log_seen($node));
 cmp_ok(count_runs(), '>=', 5, 'a crash of a process: what was written is there');
 cmp_ok(count_runs(), '<=', 7, 'a crash of a process: at most the last vacuums are lost');
 vacuum(1);

@@ -335,7 +335,7 @@ $owner->query_safe('ROLLBACK');
 $owner->quit;
 
 # settings of a database
-pv_sql($node, "ALTER DATABASE mallory_1 SET $_") for q{role = 'mallory'}, 'default_transaction_read_only = on';
+sql("ALTER DATABASE mallory_1 SET $_") for q{role = 'mallory'}, 'default_transaction_read_only = on';
 $node->safe_psql('mallory_1', 'SET default_transaction_read_only = off; SET ROLE postgres; CREATE TABLE of_others (id int) WITH (parvacuum.enabled); INSERT INTO of_others SELECT generate_series(1, 1000)');
 ok($node->poll_query_until('mallory_1', q{SELECT analyze_count > 0 FROM pg_stat_all_tables WHERE relid = 'of_others'::regclass}), 'settings: a table of others in his database is analyzed');
 

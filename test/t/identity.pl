@@ -152,7 +152,7 @@ for my $table (sort keys %state_of)
 	my $run = pv_start_run($node, "SELECT parvacuum_run('$table', workers => 0)", vacuum_cost_delay => 100, vacuum_cost_limit => 100);
 	delete local $ENV{PGUSER};
 	ok(pv_await($node, "SELECT count(*) $state_of{$table}", 1), "a run of $table") or diag pv_processes($node);
-	is(pv_sql($node, "SET SESSION AUTHORIZATION pv_owner; SELECT parvacuum_cancel('$table')"), 't', 'the run is found by that table');
+	is(sql("SET SESSION AUTHORIZATION pv_owner; SELECT parvacuum_cancel('$table')"), 't', 'the run is found by that table');
 	ok(!pv_finish($run), 'the run ends');
 	like($run->{err}, qr/canceling statement due to user request/, 'the caller gets the error');
 }

@@ -165,7 +165,7 @@ for my $case ([ 0, 'on' ], [ 2, 'off' ])
 		kill 'KILL', $pid;
 		ok(!pv_finish($run), "$what: the run fails");
 		$gate->quit;
-		ok(pv_await_ready($node), "$what: the server restarts");
+		ok(pv_await_ready($node, pv_log_seen($node)), "$what: the server restarts");
 		is(kept(), '0|0|0|0', "$what: nothing is kept");
 		is(pv_kept_files($node), 0, "$what: there is no file") if $remove eq 'on';
 		is(finish($workers), '0|0|0', "$what: nothing is taken over");

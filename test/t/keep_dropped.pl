@@ -104,12 +104,12 @@ try_case('an invalid index', sub {
 	isnt($rc, 0, 'the index cannot be made');
 }, '400 2');
 try_case('two-phase commit', sub {
-	pv_sql($node, q{BEGIN; DELETE FROM t WHERE id = 1; PREPARE TRANSACTION 'p'});
+	sql(q{BEGIN; DELETE FROM t WHERE id = 1; PREPARE TRANSACTION 'p'});
 	is(sql($take), '400 2', 'a prepared transaction does not matter');
 	sql(q{COMMIT PREPARED 'p'});
 }, '0 0', rows => 3599);
 try_case('prepared REINDEX', sub {
-	pv_sql($node, q{BEGIN; REINDEX INDEX first; PREPARE TRANSACTION 'p'; COMMIT PREPARED 'p'});
+	sql(q{BEGIN; REINDEX INDEX first; PREPARE TRANSACTION 'p'; COMMIT PREPARED 'p'});
 }, '400 1');
 try_case('pg_surgery', q{SELECT heap_force_kill('t', ARRAY['(0,1)']::tid[])}, '400 2', rows => 3599);
 try_case('entries in the pending list', 'ALTER INDEX pending SET (fastupdate = on); INSERT INTO t SELECT i, i, 2, ARRAY[i] FROM generate_series(1, 100) i; DELETE FROM t WHERE v = 2', '400 2');

@@ -25,8 +25,8 @@ sub compare
 	my ($what, $table, $workers, @settings) = @_;
 	my %slack = (pages => 20, tuples => 20, items => 20, scans => 0, memory => 8192);
 	my @names = qw(pages tuples items scans memory);
-	my $plan = pv_sql($node, join "\n", @settings, "SELECT pages_to_scan, tuples_to_remove, dead_items, index_scans, dead_tuple_bytes FROM parvacuum_plan('$table', workers => $workers) WHERE relid = '$table'::regclass");
-	my $run = pv_sql($node, join "\n", @settings, "SELECT pages_scanned, tuples_removed, dead_items, index_scans, dead_tuple_bytes FROM parvacuum_run('$table', workers => $workers, truncate => false) WHERE relid = '$table'::regclass");
+	my $plan = sql(join "\n", @settings, "SELECT pages_to_scan, tuples_to_remove, dead_items, index_scans, dead_tuple_bytes FROM parvacuum_plan('$table', workers => $workers) WHERE relid = '$table'::regclass");
+	my $run = sql(join "\n", @settings, "SELECT pages_scanned, tuples_removed, dead_items, index_scans, dead_tuple_bytes FROM parvacuum_run('$table', workers => $workers, truncate => false) WHERE relid = '$table'::regclass");
 	my (@plan, @run);
 	@plan = split /\|/, $plan;
 	@run = split /\|/, $run;

@@ -157,7 +157,7 @@ for my $n (1 .. 5)
 	# A session is removed from pg_stat_activity before its exit is complete.
 	ok($node->poll_query_until('postgres', q{SELECT count(*) FROM parvacuum_run('free')}, 1), "its place is free, $n");
 }
-is(pv_sql($node, join "\n", map { "SELECT count(*) FROM parvacuum_run('free');" } 1 .. 5), join("\n", (1) x 5), 'a run directly after another one');
+is(sql(join "\n", map { "SELECT count(*) FROM parvacuum_run('free');" } 1 .. 5), join("\n", (1) x 5), 'a run directly after another one');
 
 #
 # No process for a run or for the scheduler: counted and reported

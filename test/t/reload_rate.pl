@@ -26,7 +26,7 @@ parvacuum.scheduler_max_cost = 400
 $node->start;
 pv_setup($node);
 
-pv_sql($node, q{
+sql(q{
 	CREATE TABLE t (id int, pad char(2400)) WITH (parvacuum.enabled, autovacuum_vacuum_threshold = 10, autovacuum_vacuum_scale_factor = 0);
 	ALTER TABLE t ALTER pad SET STORAGE PLAIN;
 	INSERT INTO t SELECT i, 'x' FROM generate_series(1, 9000) i;
@@ -39,13 +39,13 @@ ok(pv_await($node, "SELECT ($scanned) > 0", 'true'), 'the table is being vacuume
 
 # From here on a page takes two seconds.
 pv_reload_with($node, map { ("vacuum_cost_page_$_" => 800) } qw(hit miss dirty));
-pv_sql($node, 'SELECT pg_sleep(0.5)');
+sql('SELECT pg_sleep(0.5)');
 for my $delay ('0', '1ms', '0')
 {
-	my $before = pv_sql($node, $scanned);
+	my $before = sql($scanned);
 	pv_reload_with($node, vacuum_cost_delay => $delay);
-	pv_sql($node, 'SELECT pg_sleep(1.5)');
-	cmp_ok((pv_sql($node, $scanned) || 3000) - $before, '<', 100, "vacuum_cost_delay = $delay: at the same rate");
+	sql('SELECT pg_sleep(1.5)');
+	cmp_ok((sql($scanned) || 3000) - $before, '<', 100, "vacuum_cost_delay = $delay: at the same rate");
 }
 
 pv_no_crash($node, 'the server');

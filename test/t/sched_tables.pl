@@ -131,15 +131,15 @@ reload_with(autovacuum => 'off', 'parvacuum.enabled' => 'off');
 #
 # A database with the setting on: all of its tables
 #
-pv_sql($node, 'CREATE DATABASE whole');
-pv_sql($node, 'ALTER DATABASE whole SET parvacuum.enabled = on');
+sql('CREATE DATABASE whole');
+sql('ALTER DATABASE whole SET parvacuum.enabled = on');
 $node->safe_psql('whole', join ";\n", 'CREATE TABLE t AS SELECT i FROM generate_series(1, 1000) i', 'CREATE TABLE no (i int) WITH (parvacuum.enabled = off)',
 	'INSERT INTO no SELECT i FROM t', 'DELETE FROM no', 'DELETE FROM t WHERE i <= 600',
 	map { ("CREATE TABLE wide AS SELECT " . join(', ', map { "1 AS c$_" } 1 .. 400), 'DROP TABLE wide') } 1 .. 5);
 sub of_whole { return "SELECT vacuum_count + autovacuum_count FROM pg_stat_all_tables WHERE relid = '$_[0]'::regclass"; }
 ok($node->poll_query_until('whole', 'SELECT (' . of_whole($_) . ') > 0'), "a database with the setting: $_ is vacuumed") for qw(t pg_attribute);
 is($node->safe_psql('whole', of_whole('no')), 0, 'a database with the setting: a table that opted out is not vacuumed');
-pv_sql($node, 'DROP DATABASE whole');
+sql('DROP DATABASE whole');
 
 #
 # The result is that of stock VACUUM on a twin.

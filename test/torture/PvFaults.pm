@@ -18,7 +18,7 @@ use PvTorture;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-our @EXPORT = qw(faults_node faults_start faults_sql faults_arm faults_disarm faults_revive faults_new_log faults_idle faults_trace wait_ready
+our @EXPORT = qw(faults_node faults_start faults_sql faults_arm faults_disarm faults_revive faults_new_log faults_idle faults_trace
   $node $begin $end);
 
 our $node;
@@ -107,29 +107,11 @@ sub faults_disarm
 # has crashed
 sub faults_trace { return slurp_file("$file.trace", $seen_of_trace); }
 
-# Wait until a server can be asked again: after a crash, of which the log tells behind this
-# place, it restarts.  Returns false if it does not come back.
-sub wait_ready
-{
-	my ($server, $from) = @_;
-	for (1 .. 600)
-	{
-		my $pid_file = $server->data_dir . '/postmaster.pid';
-		my ($pid) = -e $pid_file ? split(/\n/, slurp_file($pid_file)) : 0;
-		return 0 if !$pid || !kill 0, $pid;
-		my $log = slurp_file($server->logfile, $from);
-		my $ready = $log !~ /(?:PANIC:|TRAP:|terminated by signal)(?!.*ready to accept connections)/s;
-		return 1 if $ready && $server->psql('postgres', 'SELECT 1') == 0;
-		sleep 0.05;
-	}
-	return 0;
-}
-
-# The same for the server with the faults.  One that could not recover because of its fault is
-# started again.
+# Wait until the server with the faults can be asked again.  One that could not recover because of
+# its fault is started again.
 sub faults_revive
 {
-	return if wait_ready($node, pv_log_seen($node));
+	return if pv_await_ready($node, pv_log_seen($node));
 	$node->{_pid} = undef;
 	faults_start();
 	return;

@@ -133,7 +133,7 @@ sub make_tables
 {
 	my $kind = one_of(qw(multixacts updates locked aborted toast fifth multixacts));
 	my $indexes = one_of(q{'btree'}, q{'btree', 'gin'}, q{'btree', 'hash'}, q{'btree', 'gist'});
-	pv_sql($node, "\\o /dev/null\nSET client_min_messages = error;\nSELECT * FROM oracle.make_twins('$kind', 3000, ARRAY[$indexes], 100) \\gexec\n");
+	sql("\\o /dev/null\nSET client_min_messages = error;\nSELECT * FROM oracle.make_twins('$kind', 3000, ARRAY[$indexes], 100) \\gexec\n");
 	quietly('ALTER TABLE stock SET (parvacuum.enabled = false)');
 	# Autovacuum leaves these alone until they are old, so that they stay as old as they are made.
 	for my $table (@old)

@@ -12,7 +12,6 @@ use lib $FindBin::RealBin, "$FindBin::RealBin/../t";
 use File::Copy qw(copy);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
-use PvFaults qw(wait_ready);
 use PvTest;
 use PvTorture;
 use Test::More;
@@ -210,7 +209,7 @@ sub vacuum
 		my $started = $node->start(fail_ok => 1);
 		return ('hangs', 'no end of it, and it cannot be canceled', $started);
 	}
-	my $come_back = wait_ready($node, pv_log_seen($node));
+	my $come_back = pv_await_ready($node, pv_log_seen($node));
 	my $log = pv_new_log($node);
 	return ('crash', join "\n", grep { /TRAP:|PANIC:|terminated by signal/ } split /\n/, $log), $come_back if !$come_back || $log =~ /TRAP:|PANIC:|terminated by signal/;
 	return ($err =~ /ERROR|FATAL/ ? $err =~ /statement timeout/ ? 'hangs' : 'error' : 'ok', $err, 1);
