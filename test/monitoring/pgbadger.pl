@@ -41,13 +41,15 @@ $node->safe_psql('postgres', join '', map { qq{
 } } @tables);
 $node->safe_psql('postgres', 'ALTER TABLE ours SET (parvacuum.enabled); ALTER TABLE scheduled SET (parvacuum.enabled)');
 
-# Enable one table after the other, and wait for the line in the log.
+# Enable one table after the other.  Wait for its lines in the log, and for the end of the
+# transaction that analyzes it: what begins while it has its lock is recorded as skipped.
 sub vacuumed
 {
 	my ($table, %settings) = @_;
 	pv_reload_with($node, %settings);
 	$node->safe_psql('postgres', "ALTER TABLE $table SET (autovacuum_enabled = on)");
-	return wait_for(sub { slurp_file($node->logfile) =~ /automatic (?:aggressive )?vacuum of table "postgres\.public\.$table".*?\n\tsystem usage:/s });
+	return wait_for(sub { slurp_file($node->logfile) =~ /automatic (?:aggressive )?vacuum of table "postgres\.public\.$table".*?\n\tsystem usage:.*automatic analyze of table "postgres\.public\.$table"/s })
+	  && $node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_locks WHERE relation = '$table'::regclass)");
 }
 
 ok(vacuumed('core', autovacuum => 'on'), "autovacuum by core's code is in the log");
