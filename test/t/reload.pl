@@ -65,19 +65,21 @@ sub make_table
 
 sub launcher { return sql(q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'parvacuum launcher'}); }
 
+# Two pages a second: such a scan takes longer than the tests wait for its end.
+my %slower = (autovacuum_vacuum_cost_limit => 20, autovacuum_vacuum_cost_delay => '100ms');
+
 # who: the backend type of the process. phase: its phase at the time of the reload.
 sub failsafe
 {
 	my ($what, $who, $phase) = @_;
 	my $table = 'old_' . ($what =~ s/\W+/_/gr);
 	pv_new_log($node);
-	pv_reload_with($node, %slow);
+	pv_reload_with($node, $phase eq 'scanning heap' ? %slower : %slow);
 	make_table($table, 8000);
 	ok(pv_await($node, "SELECT count(*) FROM pg_stat_activity a JOIN pg_stat_progress_vacuum p USING (pid)
 		WHERE relid = '$table'::regclass AND backend_type = '$who' AND phase = '$phase'", 1), "$what: the vacuum is running");
 	ok(pv_await($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker'}, 2), "$what: the vacuum has its workers");
 
-	# Within seconds: without the failsafe, the rest would take half a minute.
 	sql('ALTER SYSTEM SET vacuum_failsafe_age = 0', 'SELECT pg_reload_conf()');
 	my $log = entry($table);
 	like($log, qr/WARNING:.*"postgres\.public\.$table" as a failsafe after \d index scans/, "$what: the failsafe begins");
