@@ -123,9 +123,12 @@ OBJS = \
 	src/store/deadtids_write.o \
 	src/store/space.o \
 	src/throttle/balance.o \
+	src/throttle/clients.o \
 	src/throttle/cost.o \
 	src/throttle/cost_autovacuum.o \
-	src/throttle/cost_scheduler.o
+	src/throttle/cost_scheduler.o \
+	src/throttle/pace.o \
+	src/throttle/pacer.o
 
 DATA = $(wildcard parvacuum--*.sql parvacuum_cluster--*.sql)
 PGFILEDESC = "parvacuum - VACUUM in parallel"

@@ -489,6 +489,18 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED STRICT;
 COMMENT ON FUNCTION parvacuum_scheduler_stats() IS
 'what the scheduler has done since the server started: scans of databases, tables vacuumed, analyzed and swept, tables that no longer needed anything when their turn came, tables postponed because their dead rows were not removable yet, because they were outside of their window or because they were locked, errors, scans that found the queue full, cost units used, and the cost units per second that are allowed now, 0 for no limit; how often max_worker_processes left no slot for a process of the scheduler, and how many runs of parvacuum_run() and CALL parvacuum() were refused because of that or of parvacuum.max_runs';
 
+CREATE FUNCTION parvacuum_pace(
+    OUT limited_by text,
+    OUT since timestamptz,
+    OUT rate bigint,
+    OUT fixed_rate bigint,
+    OUT harm float8)
+AS 'MODULE_PATHNAME', 'parvacuum_pace'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED STRICT;
+
+COMMENT ON FUNCTION parvacuum_pace() IS
+'what limits the speed of the scheduler now: settings (the pace is fixed, or nothing is vacuumed); nothing; rising (the rate is used and rises); harm (clients take longer because of vacuums); floor (they do, but the rate is not lower than the fixed one); or blind (what clients feel cannot be measured); since when; the cost units per second that are allowed now and that the fixed limits allow, 0 for no limit; and the share by which clients take longer';
+
 CREATE FUNCTION parvacuum_cancel(pid int)
 RETURNS bool
 AS 'MODULE_PATHNAME', 'parvacuum_cancel_pid'

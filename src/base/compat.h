@@ -37,6 +37,7 @@
 #if PG_VERSION_NUM >= 170000
 #include "storage/read_stream.h"
 #endif
+#include "storage/proc.h"
 #include "storage/shmem.h"
 #include "storage/smgr.h"
 #include "storage/standby.h"
@@ -481,6 +482,25 @@ pv_progress_indexes(int64 total, int64 done)
 
 	pgstat_progress_update_multi_param(lengthof(params), params, values);
 #endif
+}
+
+/*
+ * Is this the session of a client?  Not if it runs a VACUUM.  Nothing keeps
+ * the process from ending meanwhile.
+ */
+static inline bool
+pv_is_client(const PGPROC *proc)
+{
+#if PG_VERSION_NUM >= 190000
+	bool		regular = proc->backendType == B_BACKEND;
+#elif PG_VERSION_NUM >= 180000
+	bool		regular = proc->isRegularBackend;
+#else
+	bool		regular = !proc->isBackgroundWorker;
+#endif
+
+	return regular && proc->databaseId != InvalidOid &&
+		!(proc->statusFlags & (PROC_IS_AUTOVACUUM | PROC_IN_VACUUM));
 }
 
 /* ----------------------------------------------------------------

@@ -37,6 +37,7 @@ double		pv_guc_autovacuum_cost_limit_scale = 0.0;
 bool		pv_guc_scheduler = false;
 int			pv_guc_scheduler_workers = 3;
 int			pv_guc_scheduler_max_cost = -1;
+int			pv_guc_pace = PV_PACE_FIXED;
 int			pv_guc_history_size = 1000;
 int			pv_guc_stats_size = 5000;
 bool		pv_guc_enabled = false;
@@ -182,6 +183,12 @@ static const Setting settings[] = {
 	"For tests only."}
 };
 
+static const struct config_enum_entry pace_modes[] = {
+	{"fixed", PV_PACE_FIXED, false},
+	{"adaptive", PV_PACE_ADAPTIVE, false},
+	{NULL, 0, false}
+};
+
 /* Accept 0 and sizes for which core makes a ring. */
 static bool
 pv_guc_check_buffer_usage_limit(int *newval, void **extra, GucSource source)
@@ -291,6 +298,12 @@ pv_guc_init(void)
 							   PGC_USERSET, 0,
 							   pv_guc_check_window, pv_guc_assign_window,
 							   NULL);
+
+	DefineCustomEnumVariable("parvacuum.pace",
+							 "Sets how fast the scheduler's vacuums are.",
+							 "\"fixed\" is as fast as the cost limits allow; \"adaptive\" is faster, as long as that does not make clients wait longer.",
+							 &pv_guc_pace, PV_PACE_FIXED, pace_modes,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 
 	MarkGUCPrefixReserved("parvacuum");
 }

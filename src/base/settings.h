@@ -14,6 +14,14 @@
 
 #include "base/window.h"
 
+/* How fast the scheduler's vacuums may be */
+typedef enum PvPaceMode
+{
+	PV_PACE_FIXED,				/* as the cost limits say */
+	PV_PACE_ADAPTIVE			/* or faster, as long as clients do not wait
+								 * longer for it */
+} PvPaceMode;
+
 /* For the whole cluster; changed by a reload */
 extern bool pv_guc_engine;		/* off: core vacuums all tables */
 extern int	pv_guc_max_workers; /* workers of all vacuums together */
@@ -24,6 +32,7 @@ extern bool pv_guc_scheduler;	/* on: vacuum tables that opted in */
 extern int	pv_guc_scheduler_workers;	/* scheduler workers at a time */
 extern int	pv_guc_scheduler_max_cost;	/* units per second of all of them; 0:
 										 * no limit, -1: as autovacuum has it */
+extern int	pv_guc_pace;		/* what PvPaceMode names */
 extern int	pv_guc_keep_limit;	/* kilobytes of kept items; 0: none */
 extern int	pv_guc_yield_interval;	/* seconds between two times that a vacuum
 									 * ends early for others; 0: never */

@@ -52,6 +52,7 @@
 #include "sched/queue.h"
 #include "stats/history.h"
 #include "throttle/cost.h"
+#include "throttle/pace.h"
 
 /* Seconds until the postmaster starts it again, should it fail. */
 #define RESTART_AFTER			1
@@ -112,7 +113,7 @@ follow_configuration(void)
 	pv_cost_of_autovacuum(&budget);
 	if (rate < 0)
 		rate = budget.delay > 0 ? budget.limit * 1000 / budget.delay : 0;
-	pv_cost_set_rate(rate);
+	pv_cost_set_fixed_rate(rate);
 	report_processes();
 }
 
@@ -308,7 +309,8 @@ launch(const PvNextWorker *next)
 static bool
 is_late(PvStage *stage, bool for_owner, TimestampTz now)
 {
-	double		longest = pv_longest(stage->pages, for_owner, pv_cost_rate(),
+	int64		rate = pv_cost_fixed_rate();
+	double		longest = pv_longest(stage->pages, for_owner, rate,
 									 pv_guc_scheduler_workers,
 									 pv_guc_longest_at_table * USECS_PER_SEC);
 
@@ -423,6 +425,7 @@ begin(void)
 	pv_queue_launcher_begin();
 	pv_history_set_writer(MyLatch);
 	ereport(DEBUG1, (errmsg_internal("parvacuum launcher started")));
+	pv_pacer_begin();
 	follow_configuration();
 }
 
@@ -448,14 +451,12 @@ parvacuum_launcher_main(Datum main_arg)
 		/* first, as an owner's function may have made the rest impossible */
 		bool		any = end_late();
 		long		timeout = pv_guc_scheduler ? schedule() : -1;
-		int			events = WL_LATCH_SET | WL_EXIT_ON_PM_DEATH;
 
 		if (any)
 			timeout = sooner(timeout, LOOK_FOR_WORKER_MS);
 		timeout = sooner(timeout, pv_history_do_due());
 
-		(void) WaitLatch(MyLatch, events | (timeout >= 0 ? WL_TIMEOUT : 0),
-						 timeout, pv_wait_event[PV_EVENT_LAUNCHER]);
+		pv_pacer_wait(timeout);
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 

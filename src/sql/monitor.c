@@ -31,8 +31,10 @@
 #include "stats/registry.h"
 #include "store/container.h"
 #include "throttle/cost.h"
+#include "throttle/pace.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_queue_items);
+PG_FUNCTION_INFO_V1(parvacuum_pace);
 PG_FUNCTION_INFO_V1(parvacuum_scheduler_stats);
 PG_FUNCTION_INFO_V1(parvacuum_kept_items);
 PG_FUNCTION_INFO_V1(parvacuum_drop_kept);
@@ -176,6 +178,35 @@ parvacuum_scheduler_stats(PG_FUNCTION_ARGS)
 	pv_put_int8(&row, pv_cost_rate());
 	pv_put_int8(&row, pv_sched_counted(PV_COUNT_NO_PROCESS));
 	pv_put_int8(&row, pv_registry_runs_refused());
+	return pv_row_result(fcinfo, &row);
+}
+
+/*
+ * parvacuum_pace(): return what limits the rate of the scheduler.  All roles
+ * may see it, as it is about the cluster.
+ */
+Datum
+parvacuum_pace(PG_FUNCTION_ARGS)
+{
+	static const char *const limits[] = {
+		[PV_PACE_NOTHING] = "nothing",
+		[PV_PACE_RISING] = "rising",
+		[PV_PACE_HARM] = "harm",
+		[PV_PACE_FLOOR] = "floor",
+		[PV_PACE_BLIND] = "blind"
+	};
+	PvRow		row = {0};
+	PvPaceShown shown;
+
+	pv_check_preloaded("parvacuum_pace()");
+	shown = pv_cost_pace_shown();
+	pv_put_text(&row, shown.is_adaptive ? limits[shown.limit] : "settings",
+				GetDatabaseEncoding());
+	pv_put_time(&row, shown.is_adaptive ? pv_time_of_day(shown.since) : 0);
+	pv_put_int8(&row, pv_cost_rate());
+	pv_put_int8(&row, pv_cost_fixed_rate());
+	pv_put_if(&row, shown.is_adaptive && shown.limit != PV_PACE_BLIND,
+			  Float8GetDatum(shown.harm));
 	return pv_row_result(fcinfo, &row);
 }
 

@@ -61,6 +61,18 @@ pv_balance_change_rate(PvCostBalance *balance, int64 old_rate, int64 new_rate,
 															   LONGEST_DEBT)));
 }
 
+/* Let nobody who charges go on before that moment of the clock of charges. */
+void
+pv_balance_pause(PvCostBalance *balance, int64 until)
+{
+	uint64		old = pg_atomic_read_u64(&balance->charged_until);
+
+	while ((int64) old < until &&
+		   !pg_atomic_compare_exchange_u64(&balance->charged_until, &old,
+										   until))
+		;
+}
+
 /*
  * Charge the units that were used.  Return how many microseconds to wait
  * before more is done.  The clock is the caller's, in microseconds.  A rate of

@@ -112,6 +112,7 @@ typedef struct PvCostBalance
 extern void pv_balance_init(PvCostBalance *balance);
 extern void pv_balance_change_rate(PvCostBalance *balance, int64 old_rate,
 								   int64 new_rate, int64 now);
+extern void pv_balance_pause(PvCostBalance *balance, int64 until);
 extern int64 pv_balance_charge(PvCostBalance *balance, int64 units,
 							   int64 units_per_sec, int64 now);
 
@@ -121,6 +122,10 @@ extern void pv_cost_shmem_startup(LWLock *its_lock);
 extern int64 pv_cost_rate(void);
 extern int64 pv_cost_units(void);
 extern void pv_cost_set_rate(int64 rate);
+extern int64 pv_cost_fixed_rate(void);
+extern void pv_cost_set_fixed_rate(int64 rate);
+extern bool pv_cost_is_shared(void);
+extern void pv_cost_pause(int64 until);
 extern void pv_cost_count_worker(int change);
 
 extern void pv_cost_open_balance(void);

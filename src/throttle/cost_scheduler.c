@@ -31,7 +31,9 @@
 #include "base/borrowed.h"
 #include "base/clock.h"
 #include "base/compat.h"
+#include "base/settings.h"
 #include "throttle/cost.h"
+#include "throttle/pace.h"
 
 /* Least microseconds of the rate that are charged at a time */
 #define CHARGE_USECS			5000
@@ -50,8 +52,12 @@ typedef struct BalanceShared
 {
 	PvCostBalance balance;
 	pg_atomic_uint64 rate;		/* cost units per second, 0: no limit; written
-								 * by the launcher at each reload */
+								 * by the launcher */
+	pg_atomic_uint64 fixed_rate;	/* the same with the fixed pace */
+	pg_atomic_uint32 npauses;	/* incremented at the begin of each */
 	pg_atomic_uint32 nworkers;	/* scheduler workers */
+	slock_t		mutex;			/* protects the next one */
+	PvPaceShown pace;
 } BalanceShared;
 
 static BalanceShared *shared_balance = NULL;
@@ -61,6 +67,7 @@ static struct
 {
 	bool		sleep_is_due;	/* what was charged is to be slept off */
 	bool		more_is_due;	/* ... and more than that sleep */
+	uint32		npauses;		/* that it has seen */
 	BufferUsage flushed;		/* pgBufferUsage at the last flush */
 }			me;
 
@@ -81,7 +88,11 @@ pv_cost_shmem_startup(LWLock *its_lock)
 	{
 		pv_balance_init(&shared_balance->balance);
 		pg_atomic_init_u64(&shared_balance->rate, 0);
+		pg_atomic_init_u64(&shared_balance->fixed_rate, 0);
+		pg_atomic_init_u32(&shared_balance->npauses, 0);
 		pg_atomic_init_u32(&shared_balance->nworkers, 0);
+		SpinLockInit(&shared_balance->mutex);
+		shared_balance->pace.is_adaptive = false;
 	}
 }
 
@@ -99,17 +110,84 @@ pv_cost_units(void)
 	return pg_atomic_read_u64(&shared_balance->balance.units);
 }
 
-/* Launcher: set what pv_cost_rate() returns. */
+/*
+ * Launcher: set what pv_cost_rate() returns by the pace.  What was charged at
+ * the old rate is waited for as it was.
+ */
 void
 pv_cost_set_rate(int64 rate)
 {
+	pg_atomic_write_u64(&shared_balance->rate, rate);
+}
+
+/* Return the cost units per second that the settings allow; 0 for no limit. */
+int64
+pv_cost_fixed_rate(void)
+{
+	return pg_atomic_read_u64(&shared_balance->fixed_rate);
+}
+
+/*
+ * Launcher: set what pv_cost_fixed_rate() returns, and the rate, unless the
+ * pace is adaptive at this moment.
+ */
+void
+pv_cost_set_fixed_rate(int64 rate)
+{
 	int64		old_rate = pv_cost_rate();
 
-	if (rate == old_rate)
+	pg_atomic_write_u64(&shared_balance->fixed_rate, rate);
+	if (shared_balance->pace.is_adaptive || rate == old_rate)
 		return;
-	pg_atomic_write_u64(&shared_balance->rate, rate);
+	pv_cost_set_rate(rate);
 	pv_balance_change_rate(&shared_balance->balance, old_rate, rate,
 						   pv_usecs_of_machine());
+}
+
+/* Is there any scheduler worker? */
+bool
+pv_cost_is_shared(void)
+{
+	return pg_atomic_read_u32(&shared_balance->nworkers) > 0;
+}
+
+/* Launcher: let no process charge before that moment of the machine's clock. */
+void
+pv_cost_pause(int64 until)
+{
+	pv_balance_pause(&shared_balance->balance, until);
+	pg_atomic_fetch_add_u32(&shared_balance->npauses, 1);
+}
+
+/* Launcher: show how the rate is set; NULL if it is the fixed one. */
+void
+pv_cost_show_pace(const PvPace *pace)
+{
+	PvPaceShown shown = shared_balance->pace;	/* only this process writes */
+
+	if (pace != NULL)
+	{
+		if (!shown.is_adaptive || shown.limit != pace->limit)
+			shown.since = pv_now();
+		shown.harm = pace->harm;
+		shown.limit = pace->limit;
+	}
+	shown.is_adaptive = pace != NULL;
+	SpinLockAcquire(&shared_balance->mutex);
+	shared_balance->pace = shown;
+	SpinLockRelease(&shared_balance->mutex);
+}
+
+/* Return what pv_cost_show_pace() was given last. */
+PvPaceShown
+pv_cost_pace_shown(void)
+{
+	PvPaceShown shown;
+
+	SpinLockAcquire(&shared_balance->mutex);
+	shown = shared_balance->pace;
+	SpinLockRelease(&shared_balance->mutex);
+	return shown;
 }
 
 /* Count one scheduler worker more, or less. */
@@ -146,12 +224,23 @@ begin_counting(int64 rate)
 	set_sleep(rate, UNPOLLED_USECS);
 }
 
+/* Code that polls comes next. */
+static void
+expect_polls(void)
+{
+	if (!me.sleep_is_due)
+		set_sleep(pv_cost_rate(), UNPOLLED_USECS);
+}
+
 /* Throttle this process by the balance from now on. */
 void
 pv_cost_open_balance(void)
 {
 	if (pv_cost.mode == PV_COST_SCHEDULER)
+	{
+		expect_polls();
 		return;
+	}
 	pv_cost.mode = PV_COST_SCHEDULER;
 	begin_counting(pv_cost_rate());
 }
@@ -184,6 +273,7 @@ pv_cost_charge(void)
 {
 	int64		rate = pv_cost_rate();
 	int64		wait;
+	uint32		npauses;
 
 	VacuumCostActive = rate > 0 && !pv_cost.failsafe;
 	if (!VacuumCostActive)
@@ -198,9 +288,12 @@ pv_cost_charge(void)
 		me.sleep_is_due = false;
 		set_sleep(rate, UNPOLLED_USECS);
 	}
-	if (!me.more_is_due && VacuumCostBalance < rate * CHARGE_USECS / 1000000)
+	npauses = pg_atomic_read_u32(&shared_balance->npauses);
+	if (!me.more_is_due && npauses == me.npauses &&
+		VacuumCostBalance < rate * CHARGE_USECS / 1000000)
 		return;
 
+	me.npauses = npauses;
 	wait = charge_units(VacuumCostBalance, rate);
 	me.more_is_due = wait > MAX_SLEEP_USECS;
 	if (wait < MIN_SLEEP_USECS)
@@ -229,7 +322,10 @@ pv_cost_sleep_on(void)
 	return true;
 }
 
-/* Charge the rest, however small it is.  The next charge waits for it. */
+/*
+ * Charge the rest, however small it is.  The next charge waits for it.  Code of
+ * core that comes next sleeps by the fixed rate.
+ */
 void
 pv_cost_flush(void)
 {
@@ -242,6 +338,7 @@ pv_cost_flush(void)
 		units -= PV_DUE_BALANCE;
 	me.more_is_due = charge_units(units, rate) >= MIN_SLEEP_USECS;
 	begin_counting(rate);
+	set_sleep(pv_cost_fixed_rate(), UNPOLLED_USECS);
 	me.flushed = pgBufferUsage;
 }
 
@@ -256,7 +353,7 @@ cost_of(const BufferUsage *usage)
 
 /*
  * Charge what core has slept off in code that did not poll, but no more than
- * the rate allows in a second.  Call pv_cost_flush() before that code.
+ * the fixed rate allows in a second.  Call pv_cost_flush() before that code.
  */
 void
 pv_cost_charge_slept(void)
@@ -269,5 +366,6 @@ pv_cost_charge_slept(void)
 		return;
 	slept = cost_of(&pgBufferUsage) - cost_of(&me.flushed) - VacuumCostBalance;
 	if (slept > 0)
-		(void) charge_units(Min(slept, rate), rate);
+		(void) charge_units(Min(slept, pv_cost_fixed_rate()), rate);
+	expect_polls();
 }

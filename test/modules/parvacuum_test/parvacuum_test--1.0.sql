@@ -483,3 +483,16 @@ AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 CREATE FUNCTION parvacuum_test_pause(failures int, naptime int, danger bool DEFAULT false) RETURNS float8
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+-- The controller of the pace, on a machine on which harm is at its target at the rates in
+-- "places", one for each part; see pvt_pace.c.
+CREATE FUNCTION parvacuum_test_pace(floor float8, fastest float8, places float8[], noise float8, seconds int DEFAULT 30, seed int DEFAULT 1,
+	run float8 DEFAULT 400000, stretch float8 DEFAULT 2,
+	OUT second int, OUT part int, OUT rate float8, OUT harm float8, OUT limited_by int)
+RETURNS SETOF record STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';
+
+-- Wait for so many microseconds as if for a page that is read.
+CREATE FUNCTION parvacuum_test_wait(usecs int)
+RETURNS void STRICT LANGUAGE C
+AS 'MODULE_PATHNAME';

@@ -1,0 +1,71 @@
+/*-------------------------------------------------------------------------
+ *
+ * pace.h
+ *	  How fast automatic vacuums may be, by what clients feel of them.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef PV_PACE_H
+#define PV_PACE_H
+
+#include "datatype/timestamp.h"
+
+#include "throttle/clients.h"
+
+/* The stretch of clients in some turns, as a logarithm */
+typedef struct PvStretch
+{
+	double		n;				/* turns; those long ago count less */
+	double		mean;
+	double		squares;		/* sum of squared distances from the mean */
+} PvStretch;
+
+/* What limits the rate */
+typedef enum PvPaceLimit
+{
+	PV_PACE_NOTHING,			/* vacuums do not use what they may */
+	PV_PACE_RISING,				/* they do, and the rate rises */
+	PV_PACE_HARM,				/* clients wait longer because of vacuums */
+	PV_PACE_FLOOR,				/* they do, but the rate cannot fall */
+	PV_PACE_BLIND				/* nothing can be measured: the floor */
+} PvPaceLimit;
+
+/* The controller */
+typedef struct PvPace
+{
+	double		rate;			/* cost units a second while vacuums work */
+	bool		pauses;			/* the next turn may be a pause */
+	int			nquiet;			/* turns in which clients did nothing, in a row */
+	int			nblind[2];		/* turns of a kind without any measure, in a row */
+	PvStretch	working;
+	PvStretch	paused;
+	double		harm;			/* share by which clients take longer */
+	PvPaceLimit limit;
+} PvPace;
+
+extern void pv_pace_init(PvPace *pace, double floor);
+extern void pv_pace_paused(PvPace *pace, const PvClientTimes *clients);
+extern void pv_pace_worked(PvPace *pace, const PvClientTimes *clients,
+						   double used, double floor);
+extern void pv_pace_blind(PvPace *pace, bool working, double floor);
+
+/* throttle/pacer.c */
+extern void pv_pacer_begin(void);
+extern void pv_pacer_wait(long timeout_ms);
+
+/* What others may know of it */
+typedef struct PvPaceShown
+{
+	bool		is_adaptive;	/* at this moment; the rest is valid then */
+	double		harm;
+	PvPaceLimit limit;
+	TimestampTz since;			/* ... it limits the rate, by our clock */
+} PvPaceShown;
+
+/* throttle/cost_scheduler.c */
+extern void pv_cost_show_pace(const PvPace *pace);
+extern PvPaceShown pv_cost_pace_shown(void);
+
+#endif							/* PV_PACE_H */

@@ -1,0 +1,184 @@
+/*-------------------------------------------------------------------------
+ *
+ * pacer.c
+ *	  The launcher paces scheduler workers while it waits.
+ *
+ * With parvacuum.pace = adaptive, as long as there are scheduler workers, the
+ * launcher looks at clients every few milliseconds.  It lets vacuums work and
+ * pause in turn, and sets their rate (throttle/pace.c).
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+
+#include "base/clock.h"
+#include "base/compat.h"
+#include "base/settings.h"
+#include "base/wait.h"
+#include "throttle/cost.h"
+#include "throttle/pace.h"
+
+/* Milliseconds between two looks at the waits of clients */
+#define LOOK_MS					2
+
+/* For how long vacuums work and pause, in microseconds */
+#define WORK_USECS				150000
+#define PAUSE_USECS				50000
+
+/* After a change processes may still be at their last page */
+#define SETTLE_USECS			10000
+
+static PvPace pace;
+
+static struct
+{
+	bool		is_on;
+	bool		working;
+	bool		settled;		/* what happens is measured */
+	int64		since;			/* of this turn */
+	int64		measured_since;
+	int64		units;			/* then */
+}			turn;
+
+static bool
+is_wanted(void)
+{
+	return pv_guc_pace == PV_PACE_ADAPTIVE && pv_cost_is_shared() &&
+		pv_cost_fixed_rate() > 0;
+}
+
+static void
+begin_turn(bool working, int64 now)
+{
+	turn.working = working;
+	turn.settled = false;
+	turn.since = now;
+	if (!working)
+		pv_cost_pause(now + PAUSE_USECS);
+}
+
+/*
+ * Return the rate of turns of work by which vacuums do as much as at the fixed
+ * rate, pauses included.
+ */
+static double
+lowest_rate(void)
+{
+	return (double) pv_cost_fixed_rate() *
+		(pace.pauses ? (double) (WORK_USECS + PAUSE_USECS) / WORK_USECS : 1);
+}
+
+/* Act by what was measured in this turn. */
+static void
+end_turn(int64 now)
+{
+	PvClientTimes clients;
+	double		used = (pv_cost_units() - turn.units) * 1e6 /
+		(now - turn.measured_since);
+
+	if (!pv_clients_end(&clients))
+		pv_pace_blind(&pace, turn.working, lowest_rate());
+	else if (turn.working)
+		pv_pace_worked(&pace, &clients, used, lowest_rate());
+	else if (now - turn.since < PAUSE_USECS + SETTLE_USECS)
+		pv_pace_paused(&pace, &clients);
+	pace.rate = Max(pace.rate, lowest_rate());
+	pv_cost_set_rate((int64) pace.rate);
+	pv_cost_show_pace(&pace);
+	ereport(DEBUG2,
+			errmsg_internal("pace: %s, used %.0f units/s, clients ran %.0f us and waited %.0f us; rate %.0f, harm %.3f, limit %d",
+							turn.working ? "worked" : "paused", used,
+							clients.run, clients.wait, pace.rate, pace.harm,
+							pace.limit));
+}
+
+/* Look at clients, and begin another turn when this one is over. */
+static void
+look(int64 now)
+{
+	int64		in_turn = now - turn.since;
+
+	if (!turn.settled && in_turn >= SETTLE_USECS)
+	{
+		turn.settled = true;
+		turn.measured_since = now;
+		turn.units = pv_cost_units();
+		pv_clients_begin();
+	}
+	else if (turn.settled)
+		pv_clients_sample();
+	if (in_turn < (turn.working ? WORK_USECS : PAUSE_USECS))
+		return;
+	if (turn.settled && now > turn.measured_since)
+		end_turn(now);
+	begin_turn(!turn.working || !pace.pauses, pv_usecs_of_machine());
+}
+
+/* Switch to the adaptive pace, or back to the fixed one. */
+static void
+switch_pace(bool adaptive, int64 now)
+{
+	turn.is_on = adaptive;
+	if (adaptive)
+	{
+		pv_pace_init(&pace, pv_cost_fixed_rate());
+		pv_cost_show_pace(&pace);
+		begin_turn(true, now);
+	}
+	else
+	{
+		pv_cost_set_rate(pv_cost_fixed_rate());
+		pv_cost_show_pace(NULL);
+	}
+}
+
+static void
+leave_at_exit(int code, Datum arg)
+{
+	switch_pace(false, 0);
+}
+
+/* Launcher: begin with the fixed pace, and leave it at the end. */
+void
+pv_pacer_begin(void)
+{
+	switch_pace(false, 0);
+	before_shmem_exit(leave_at_exit, 0);
+}
+
+/*
+ * Launcher: wait for the latch or until the time is over, -1 for never.
+ */
+void
+pv_pacer_wait(long timeout_ms)
+{
+	int			events = WL_LATCH_SET | WL_EXIT_ON_PM_DEATH;
+	int64		end = pv_usecs_of_machine() + timeout_ms * 1000;
+	int			event;
+
+	do
+	{
+		int64		now = pv_usecs_of_machine();
+
+		if (is_wanted() != turn.is_on)
+			switch_pace(!turn.is_on, now);
+		if (!turn.is_on)
+		{
+			(void) WaitLatch(MyLatch,
+							 events | (timeout_ms >= 0 ? WL_TIMEOUT : 0),
+							 timeout_ms >= 0 ? Max((end - now) / 1000, 0) : -1,
+							 pv_wait_event[PV_EVENT_LAUNCHER]);
+			return;
+		}
+		event = WaitLatch(MyLatch, events | WL_TIMEOUT, LOOK_MS,
+						  pv_wait_event[PV_EVENT_LAUNCHER]);
+		look(pv_usecs_of_machine());
+	} while (!(event & WL_LATCH_SET) &&
+			 (timeout_ms < 0 || pv_usecs_of_machine() < end));
+}

@@ -1,0 +1,138 @@
+/*-------------------------------------------------------------------------
+ *
+ * pvt_pace.c
+ *	  The controller of the pace on a simulated machine.
+ *
+ * Clients take longer the faster vacuums are: by the controller's target at a
+ * rate that is given for each part of the simulation, and by the square of the
+ * rate otherwise.  What is measured in a turn differs from that at random.
+ *
+ * Portions Copyright (c) 2026, parvacuum developers
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "common/pg_prng.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/tuplestore.h"
+#include "utils/wait_event.h"
+
+#include "throttle/pace.h"
+
+PG_FUNCTION_INFO_V1(parvacuum_test_pace);
+PG_FUNCTION_INFO_V1(parvacuum_test_wait);
+
+#define TARGET		0.05
+
+/* Seconds of a turn that is measured, and of both with what is not */
+#define WORK		0.14
+#define PAUSE		0.04
+#define BOTH		0.2
+
+/* A random number with the mean 0 and the deviation 1 */
+static double
+deviate(pg_prng_state *state)
+{
+	double		sum = 0;
+
+	for (int i = 0; i < 12; i++)
+		sum += pg_prng_double(state);
+	return sum - 6;
+}
+
+static PvClientTimes
+times(double seconds, double run, double stretch, double noise,
+	  pg_prng_state *state)
+{
+	PvClientTimes result;
+
+	result.usecs = seconds * 1e6;
+	result.run = run * seconds;
+	stretch *= exp(noise * deviate(state) * sqrt(WORK / seconds));
+	result.wait = result.run * Max(stretch - 1, 0);
+	return result;
+}
+
+/* Wait for so many microseconds as if for a page that is read. */
+Datum
+parvacuum_test_wait(PG_FUNCTION_ARGS)
+{
+	pgstat_report_wait_start(PG_WAIT_IO);
+	pg_usleep(PG_GETARG_INT32(0));
+	pgstat_report_wait_end();
+	PG_RETURN_VOID();
+}
+
+/*
+ * The floor, the rate at which the machine works without limit, for each part
+ * of the simulation the rate at which harm is at the target (0: no clients,
+ * negative: nothing can be measured), the noise, the seconds of each part, the
+ * seed, and of clients the microseconds a second that they run and their
+ * stretch.  Returns a row for each second.
+ */
+Datum
+parvacuum_test_pace(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	double		floor = PG_GETARG_FLOAT8(0);
+	double		fastest = PG_GETARG_FLOAT8(1);
+	double		noise = PG_GETARG_FLOAT8(3);
+	int			seconds = PG_GETARG_INT32(4);
+	double		run = PG_GETARG_FLOAT8(6);
+	double		stretch = PG_GETARG_FLOAT8(7);
+	pg_prng_state state;
+	PvPace		pace;
+	Datum	   *parts;
+	int			nparts;
+
+	InitMaterializedSRF(fcinfo, 0);
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(2), FLOAT8OID, 8,
+					  FLOAT8PASSBYVAL, TYPALIGN_DOUBLE, &parts, NULL, &nparts);
+	pg_prng_seed(&state, PG_GETARG_INT32(5));
+	pv_pace_init(&pace, floor);
+	for (int i = 0; i < nparts * seconds; i++)
+	{
+		double		place = DatumGetFloat8(parts[i / seconds]);
+		double		sum = 0;
+		double		harm = 0;
+		Datum		values[5];
+		bool		nulls[5] = {0};
+
+		for (double t = 0; t < 1 - BOTH / 2; t += BOTH)
+		{
+			double		used = Min(pace.rate, fastest);
+			double		truth = place <= 0 ? 0 :
+				TARGET * (used / place) * (used / place);
+			PvClientTimes clients = times(WORK, run, stretch * (1 + truth),
+										  noise, &state);
+
+			sum += used;
+			harm += truth;
+			if (place < 0)
+			{
+				pv_pace_blind(&pace, true, floor);
+				pv_pace_blind(&pace, false, floor);
+				continue;
+			}
+			if (place == 0)
+				clients.run = clients.wait = 0;
+			pv_pace_worked(&pace, &clients, used, floor);
+			clients = times(PAUSE, run, stretch, noise, &state);
+			if (pace.pauses)
+				pv_pace_paused(&pace, &clients);
+		}
+		values[0] = Int32GetDatum(i + 1);
+		values[1] = Int32GetDatum(i / seconds + 1);
+		values[2] = Float8GetDatum(sum * BOTH);
+		values[3] = Float8GetDatum(harm * BOTH);
+		values[4] = Int32GetDatum(pace.limit);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}

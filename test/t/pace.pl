@@ -1,0 +1,89 @@
+# The adaptive pace: the scheduler is faster while clients do not feel it, slower when they do,
+# and as fast as its limits say when nobody can tell.
+#
+# One client computes or, while a switch is on and the scheduler's worker works, waits as if for a
+# page.  So it is harmed by the vacuum as much as the vacuum works, on a busy machine too.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../torture", $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use PvFaults;
+use PvTest;
+use Test::More;
+
+my $limit = 20000;
+faults_node('pace', qq{
+autovacuum = off
+autovacuum_naptime = 1s
+autovacuum_vacuum_threshold = 50
+autovacuum_vacuum_scale_factor = 0
+autovacuum_analyze_threshold = 1000000000
+vacuum_cost_page_hit = 200
+vacuum_cost_page_miss = 200
+parvacuum.scheduler = on
+parvacuum.scheduler_workers = 1
+parvacuum.scheduler_max_cost = $limit
+});
+sub sql { return pv_sql($node, @_); }
+
+# Wait until parvacuum_pace() is as wanted
+sub pace_is
+{
+	my ($what, $name) = @_;
+	ok(pv_await($node, "SELECT $what FROM parvacuum_pace()", 'true'), $name)
+	  or diag sql('SELECT * FROM parvacuum_pace()', 'SELECT phase, heap_blks_scanned, heap_blks_total FROM pg_stat_progress_vacuum'), pv_processes($node);
+	return;
+}
+
+sql('CREATE EXTENSION IF NOT EXISTS parvacuum_test', 'CREATE TABLE switch AS SELECT false AS is_on',
+	'CREATE UNLOGGED TABLE big (a int, b char(2000)) WITH (parvacuum.enabled, parvacuum.workers = 0, autovacuum_enabled = off)', 'ALTER TABLE big ALTER b SET STORAGE PLAIN',
+	q{INSERT INTO big SELECT i, 'x' FROM generate_series(1, 120000) i}, 'DELETE FROM big WHERE a % 4 = 0',
+	q{CREATE PROCEDURE be_a_client() LANGUAGE plpgsql AS $$
+		BEGIN
+			LOOP
+				PERFORM pg_stat_clear_snapshot();
+				IF EXISTS (SELECT FROM switch WHERE is_on) AND EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker' AND state = 'active' AND wait_event IS DISTINCT FROM 'VacuumDelay') THEN
+					PERFORM parvacuum_test_wait(20000);
+				ELSE
+					PERFORM count(*) FROM generate_series(1, 2000);
+				END IF;
+				COMMIT;
+			END LOOP;
+		END $$});
+
+my $client = pv_start_run($node, 'CALL be_a_client()');
+sql('ALTER TABLE big RESET (autovacuum_enabled)');
+ok(pv_await($node, q{SELECT phase FROM pg_stat_progress_vacuum}, 'scanning heap'), 'the table is being vacuumed');
+is(sql('SELECT * FROM parvacuum_pace()'), "settings||$limit|$limit|", 'the pace is fixed by default');
+pv_reload_with($node, 'parvacuum.pace' => 'adaptive');
+pace_is("rate > 10 * fixed_rate AND harm IS NOT NULL AND since <= clock_timestamp()", 'a client that is not harmed: the rate rises');
+my $peak = sql('SELECT rate FROM parvacuum_pace()');
+
+sql('UPDATE switch SET is_on = true');
+pace_is("limited_by IN ('harm', 'floor') AND harm > 0.05 AND rate < $peak / 4", 'a client that is: it falls');
+cmp_ok(sql('SELECT rate FROM parvacuum_pace()'), '>=', $limit, 'not below the limit of the settings');
+sql('UPDATE switch SET is_on = false');
+pace_is('rate > 10 * fixed_rate', 'it is not harmed any more: the rate rises again');
+
+# What clients feel cannot be measured.
+faults_arm(kinds => ['open'], error => 'ENOENT', path => '/proc/*/schedstat', times => 1000000);
+pace_is("limited_by = 'blind' AND harm IS NULL AND rate BETWEEN fixed_rate AND 1.5 * fixed_rate", 'the sensor is lost: the rate is that of the settings');
+faults_disarm();
+pace_is("limited_by <> 'blind' AND rate > 5 * fixed_rate", 'it is there again: the rate rises');
+
+pv_reload_with($node, 'parvacuum.pace' => 'fixed');
+pace_is("limited_by = 'settings' AND rate = $limit AND since IS NULL", 'a reload makes the pace fixed again');
+pv_reload_with($node, 'parvacuum.pace' => 'adaptive');
+
+# Nobody is there: the vacuum is as fast as it can be.
+sql(q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query ~ '^CALL be_a_client'});
+pv_finish($client);
+ok(pv_await($node, q{SELECT vacuum_count > 0 FROM pg_stat_user_tables WHERE relname = 'big'}, 'true'), 'without clients the vacuum ends soon');
+pace_is("limited_by = 'settings' AND rate = $limit", 'after it the pace is fixed');
+pv_no_crash($node, 'the server');
+$node->stop;
+done_testing();
