@@ -2,7 +2,7 @@
 -- extension.
 \ir common.psql
 
-SELECT plan(70);
+SELECT plan(71);
 
 SELECT has_extension('parvacuum');
 SELECT ok(extrelocatable, 'the extension is relocatable')

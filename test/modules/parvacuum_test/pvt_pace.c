@@ -15,6 +15,7 @@
 
 #include <math.h>
 
+#include "catalog/pg_type.h"
 #include "common/pg_prng.h"
 #include "fmgr.h"
 #include "funcapi.h"
