@@ -124,7 +124,7 @@ extern int64 pv_cost_units(void);
 extern void pv_cost_set_rate(int64 rate);
 extern int64 pv_cost_fixed_rate(void);
 extern void pv_cost_set_fixed_rate(int64 rate);
-extern bool pv_cost_is_shared(void);
+extern bool pv_cost_has_workers(void);
 extern void pv_cost_pause(int64 until);
 extern void pv_cost_count_worker(int change);
 

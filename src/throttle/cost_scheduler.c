@@ -16,6 +16,8 @@
  * due, a constant that no process uses up.  Core sets it to 0 when it has slept.
  *
  * The balance and the rate are atomics in main shared memory, without a lock.
+ * With the adaptive pace the launcher changes the rate all the time, and makes
+ * all processes pause now and then (throttle/pacer.c).
  *
  * Portions Copyright (c) 2026, parvacuum developers
  *
@@ -146,7 +148,7 @@ pv_cost_set_fixed_rate(int64 rate)
 
 /* Is there any scheduler worker? */
 bool
-pv_cost_is_shared(void)
+pv_cost_has_workers(void)
 {
 	return pg_atomic_read_u32(&shared_balance->nworkers) > 0;
 }

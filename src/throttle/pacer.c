@@ -49,7 +49,7 @@ static struct
 static bool
 is_wanted(void)
 {
-	return pv_guc_pace == PV_PACE_ADAPTIVE && pv_cost_is_shared() &&
+	return pv_guc_pace == PV_PACE_ADAPTIVE && pv_cost_has_workers() &&
 		pv_cost_fixed_rate() > 0;
 }
 
@@ -153,7 +153,8 @@ pv_pacer_begin(void)
 }
 
 /*
- * Launcher: wait for the latch or until the time is over, -1 for never.
+ * Launcher: wait for the latch or until the time is over, -1 for never.  This
+ * returns early if the pace is to be fixed again.
  */
 void
 pv_pacer_wait(long timeout_ms)
@@ -162,23 +163,20 @@ pv_pacer_wait(long timeout_ms)
 	int64		end = pv_usecs_of_machine() + timeout_ms * 1000;
 	int			event;
 
+	if (is_wanted() != turn.is_on)
+		switch_pace(!turn.is_on, pv_usecs_of_machine());
+	if (!turn.is_on)
+	{
+		(void) WaitLatch(MyLatch, events | (timeout_ms >= 0 ? WL_TIMEOUT : 0),
+						 timeout_ms, pv_wait_event[PV_EVENT_LAUNCHER]);
+		return;
+	}
+
 	do
 	{
-		int64		now = pv_usecs_of_machine();
-
-		if (is_wanted() != turn.is_on)
-			switch_pace(!turn.is_on, now);
-		if (!turn.is_on)
-		{
-			(void) WaitLatch(MyLatch,
-							 events | (timeout_ms >= 0 ? WL_TIMEOUT : 0),
-							 timeout_ms >= 0 ? Max((end - now) / 1000, 0) : -1,
-							 pv_wait_event[PV_EVENT_LAUNCHER]);
-			return;
-		}
 		event = WaitLatch(MyLatch, events | WL_TIMEOUT, LOOK_MS,
 						  pv_wait_event[PV_EVENT_LAUNCHER]);
 		look(pv_usecs_of_machine());
-	} while (!(event & WL_LATCH_SET) &&
+	} while (!(event & WL_LATCH_SET) && is_wanted() &&
 			 (timeout_ms < 0 || pv_usecs_of_machine() < end));
 }
