@@ -34,10 +34,10 @@
 #include "postmaster/autovacuum.h"
 #include "replication/slot.h"
 #include "storage/bufmgr.h"
+#include "storage/proc.h"
 #if PG_VERSION_NUM >= 170000
 #include "storage/read_stream.h"
 #endif
-#include "storage/proc.h"
 #include "storage/shmem.h"
 #include "storage/smgr.h"
 #include "storage/standby.h"

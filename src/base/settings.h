@@ -32,7 +32,7 @@ extern bool pv_guc_scheduler;	/* on: vacuum tables that opted in */
 extern int	pv_guc_scheduler_workers;	/* scheduler workers at a time */
 extern int	pv_guc_scheduler_max_cost;	/* units per second of all of them; 0:
 										 * no limit, -1: as autovacuum has it */
-extern int	pv_guc_pace;		/* what PvPaceMode names */
+extern int	pv_guc_pace;		/* a PvPaceMode */
 extern int	pv_guc_keep_limit;	/* kilobytes of kept items; 0: none */
 extern int	pv_guc_yield_interval;	/* seconds between two times that a vacuum
 									 * ends early for others; 0: never */

@@ -41,10 +41,10 @@
 /* Turns without evidence of harm after which it rises */
 #define LEAST_TURNS				3
 
-/* What a turn counts after the next pause: some 15 of them count */
+/* What a pause still counts when the next one is added: some 15 of them do */
 #define FADING					0.93
 
-/* The least variance of a turn, as so few of them tell little about it */
+/* The least variance assumed, as a few turns may be alike by chance */
 #define LEAST_VARIANCE			1e-4
 
 /* Share of the rate that must have been used for it to rise */

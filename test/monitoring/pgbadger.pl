@@ -42,7 +42,8 @@ $node->safe_psql('postgres', join '', map { qq{
 $node->safe_psql('postgres', 'ALTER TABLE ours SET (parvacuum.enabled); ALTER TABLE scheduled SET (parvacuum.enabled)');
 
 # Enable one table after the other.  Wait for its lines in the log, and for the end of the
-# transaction that analyzes it: what begins while it has its lock is recorded as skipped.
+# transaction that analyzes it.  The scheduler would skip a table that is still locked, and the
+# history would have a row of that.
 sub vacuumed
 {
 	my ($table, %settings) = @_;
