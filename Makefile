@@ -2,10 +2,10 @@
 #
 #	make demo			compare with stock VACUUM on four million rows
 #	make demo-cluster ROWS=5000000	the same in a cluster of Citus
-#	make check			run all tests
+#	make check			run the tests
 #	make stress			run the tests under load for longer
 #	make torture MINUTES=60 SEED=1	run random tests for long
-#	make check-all			run all tests on every major version
+#	make check-all			run the tests on every major version
 #	make mutants			plant bugs, and see which tests find them
 #	make coverage			count the lines that the tests run
 #	make valgrind			run some tests under valgrind
@@ -107,7 +107,6 @@ OBJS = \
 	src/sql/sweep_function.o \
 	src/sql/tables.o \
 	src/sql/versions.o \
-	src/sql/wraparound.o \
 	src/stats/blocker.o \
 	src/stats/eta.o \
 	src/stats/history.o \

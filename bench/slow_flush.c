@@ -7,8 +7,6 @@
  * by which the server flushes WAL.  Each call takes at least FLUSH_US microseconds,
  * including the time that the disk itself needs.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #define _GNU_SOURCE

@@ -10,8 +10,6 @@
  * session loads the library later, by CREATE EXTENSION or LOAD, it only
  * defines the settings; SQL functions that need more raise an error.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

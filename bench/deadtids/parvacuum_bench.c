@@ -6,8 +6,6 @@
  * A session has one pattern of dead TIDs, and one sample of TIDs to look up.  Both
  * are made before any measurement, and all contenders use the same ones.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

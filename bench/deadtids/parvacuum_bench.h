@@ -3,8 +3,6 @@
  * parvacuum_bench.h
  *	  Declarations shared by the SQL functions.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PARVACUUM_BENCH_H

@@ -7,8 +7,6 @@
  * dead items.  Each has a look-up loop of its own, so that the compiler can inline
  * the look-up.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,8 +3,6 @@
  * pvb_contenders.h
  *	  Common interface of the structures that are measured.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PVB_CONTENDERS_H

@@ -17,8 +17,6 @@
  * process goes to sleep.  So every wait of the loading processes is counted,
  * however short.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

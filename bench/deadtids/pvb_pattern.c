@@ -14,8 +14,6 @@
  * caches this is the same as looking up all TIDs in random order, but it takes
  * less time.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

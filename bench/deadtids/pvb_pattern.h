@@ -3,8 +3,6 @@
  * pvb_pattern.h
  *	  Patterns of dead TIDs, and samples of TIDs to look up.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PVB_PATTERN_H

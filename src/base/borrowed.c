@@ -26,8 +26,6 @@
  * A process calls this for itself, and needs no lock except where a function
  * says so.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,8 +3,6 @@
  * borrowed.h
  *	  State of the server that parvacuum changes although it is not its own.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_BORROWED_H

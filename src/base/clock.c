@@ -3,8 +3,6 @@
  * clock.c
  *	  A clock that nobody can set.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

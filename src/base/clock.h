@@ -7,8 +7,6 @@
  * shows the same in all of its processes.  Setting the server's clock does not
  * change the order and the distance of its moments.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_CLOCK_H

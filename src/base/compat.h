@@ -7,8 +7,6 @@
  * a few lines is an inline function here.  compat_heap has the changes of heap
  * pages.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_COMPAT_H

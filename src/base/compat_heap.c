@@ -23,8 +23,6 @@
  * While no backup is running, each page of WAL says by XLP_BKP_REMOVABLE that
  * images may be removed from archived WAL.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -4,8 +4,6 @@
  *	  What differs between PostgreSQL's major versions in the changes of heap
  *	  pages: pruning, freezing, and the visibility map.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_COMPAT_HEAP_H

@@ -32,8 +32,6 @@
  *
  * Core: commands/vacuum.c, vacuum; tcop/utility.c, CheckRestrictedOperation.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,8 +3,6 @@
  * guard.h
  *	  Keeping functions that a vacuum runs from starting another vacuum.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_GUARD_H

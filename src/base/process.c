@@ -22,8 +22,6 @@
  * Core: access/transam/parallel.c, DestroyParallelContext; tcop/postgres.c,
  * ProcessInterrupts; postmaster/bgworker.c, StartBackgroundWorker.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

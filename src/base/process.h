@@ -3,8 +3,6 @@
  * process.h
  *	  What parvacuum's background workers have in common.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_PROCESS_H

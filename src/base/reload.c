@@ -29,8 +29,6 @@
  *
  * Core: utils/misc/guc-file.l (15), guc.c, ProcessConfigFileInternal.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,8 +3,6 @@
  * reload.h
  *	  Settings that are changed while a table is being vacuumed.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_RELOAD_H

@@ -11,8 +11,6 @@
  *
  * Core: storage/buffer/freelist.c, GetAccessStrategyWithSize.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,8 +3,6 @@
  * ring.h
  *	  Rings of shared buffers.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_RING_H

@@ -13,8 +13,6 @@
  *	background leader		its caller's (entry/run.c)
  *	parallel worker			its leader's
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

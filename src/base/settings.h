@@ -5,8 +5,6 @@
  *
  * Everything outside base/settings.c only reads them.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_GUC_H

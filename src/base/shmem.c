@@ -9,8 +9,6 @@
  * and pv_shmem_attached() is false.  After a crash the postmaster initializes
  * the whole segment again.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -4,8 +4,6 @@
  *	  parvacuum's parts of the main shared memory segment, and room for more
  *	  dynamic shared memory.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_SHMEM_H

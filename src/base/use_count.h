@@ -7,8 +7,6 @@
  * The last user to leave closes it in the same step.  From then on there is no
  * user.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_USE_COUNT_H

@@ -7,8 +7,6 @@
  * scripts/check_style.  The version of the extensions is that of the library
  * without the patch.  CHANGELOG.md says what a new version may change.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_VERSION_H

@@ -13,8 +13,6 @@
  * releases them at once.  So it waits until the session releases its lock,
  * visibly and without regard to lock_timeout, and can be canceled.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,8 +3,6 @@
  * wait.h
  *	  Names of our waits, and places where a test can stop a vacuum.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_WAIT_H

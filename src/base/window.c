@@ -23,8 +23,6 @@
  * nothing here looks at a clock, a catalog, or shared memory, takes a lock, or
  * raises an error other than out of memory.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,8 +3,6 @@
  * window.h
  *	  Hours of the week in which tables may be vacuumed automatically.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_WINDOW_H

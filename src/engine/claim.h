@@ -18,8 +18,6 @@
  * The functions are in a header so that a unit test can replace the operations
  * on the counters, and try every order of the steps of several processes.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_CLAIM_H

@@ -28,8 +28,6 @@
  * Core: access/heap/vacuumlazy.c (18), heap_vacuum_eager_scan_setup and
  * lazy_scan_heap.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

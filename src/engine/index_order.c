@@ -24,8 +24,6 @@
  *
  * This is logic alone: no shared state, no locks.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

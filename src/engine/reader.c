@@ -28,8 +28,6 @@
  *
  * Core: storage/aio/read_stream.c; storage/buffer/bufmgr.c, PrefetchBuffer.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

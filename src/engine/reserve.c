@@ -11,8 +11,6 @@
  * they have ended.  After an error the end of its transaction releases what is
  * left, also if the process exits, because that aborts the transaction first.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -37,8 +37,6 @@
  *
  * Core: commands/vacuum.c, vac_estimate_reltuples.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

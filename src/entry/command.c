@@ -36,8 +36,6 @@
  *
  * Core: tcop/utility.c, ProcessUtilitySlow; commands/tablecmds.c.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -20,8 +20,6 @@
  * ShareUpdateExclusiveLock on the relation, has set PROC_IN_VACUUM and pushed
  * a snapshot.  All variables here belong to the process; no lock covers them.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

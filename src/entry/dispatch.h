@@ -3,8 +3,6 @@
  * dispatch.h
  *	  Heap's slot for vacuums, and who vacuums a table: the engine or core.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_DISPATCH_H

@@ -16,8 +16,6 @@
  * that it reads, and no lock on a table.  One that vacuums does not wait for
  * locks, and an error does no harm (entry/labels.c).
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

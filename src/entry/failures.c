@@ -18,8 +18,6 @@
  * lock.  Scheduler workers and autovacuum workers write it, and sessions
  * remove entries.  The attempt at hand is the process's own.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,8 +3,6 @@
  * failures.h
  *	  Tables whose automatic vacuum or analyze has failed.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_FAILURES_H

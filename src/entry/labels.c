@@ -25,8 +25,6 @@
  *
  * Core: commands/seclabel.c.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

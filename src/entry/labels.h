@@ -3,8 +3,6 @@
  * labels.h
  *	  The options of tables: in statements, in the catalog, and which apply.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_LABELS_H

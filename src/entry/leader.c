@@ -10,8 +10,6 @@
  *
  * An error ends the process: bgworker.c sends it to the caller and exits.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -21,8 +21,6 @@
  *
  * Core: access/common/reloptions.c.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,8 +3,6 @@
  * options.h
  *	  The options of a table as values and as text.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_OPTIONS_H

@@ -8,8 +8,6 @@
  * transaction.  It reads catalogs that all roles may read, and checks no
  * rights.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -4,8 +4,6 @@
  *	  Which relations a vacuum of a table includes or leaves out, their names
  *	  and locks.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_RELATION_H

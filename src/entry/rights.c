@@ -45,8 +45,6 @@
  * All functions check the current role of this process.  They only read
  * catalogs.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

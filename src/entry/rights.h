@@ -3,8 +3,6 @@
  * rights.h
  *	  Checks of rights: the roles that may vacuum, see and cancel.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_RIGHTS_H

@@ -51,8 +51,6 @@
  * that vacuums: other tools wait for transactions, or complain of those that
  * take long, unless their text says VACUUM.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -4,8 +4,6 @@
  *	  A vacuum in a process of its own: the caller, its background leader, and
  *	  what they share.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_RUN_H

@@ -15,8 +15,6 @@
  * page, and the variables here, by fork.  If the operating system refuses
  * that, a WARNING says so and PostgreSQL's own VACUUM goes on.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

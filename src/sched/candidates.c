@@ -11,8 +11,6 @@
  *
  * Core: postmaster/autovacuum.c, do_autovacuum and table_recheck_autovac.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,8 +3,6 @@
  * candidates.h
  *	  Which tables of a database need a vacuum or an analyze.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_NEED_H

@@ -8,8 +8,6 @@
  * danger of wraparound or urgent, else of its owner's.  The rules of
  * sched/queue.c hold here.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

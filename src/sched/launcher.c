@@ -18,8 +18,6 @@
  *
  * Core: postmaster/autovacuum.c, AutoVacLauncherMain.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,8 +3,6 @@
  * launcher.h
  *	  The processes of the scheduler: the launcher, and scheduler workers.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_LAUNCHER_H

@@ -53,8 +53,6 @@
  *
  * Core: postmaster/autovacuum.c, relation_needs_vacanalyze.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -4,8 +4,6 @@
  *	  Which table needs a vacuum, which goes first, and which database gets a
  *	  worker.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_POLICY_H

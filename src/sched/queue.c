@@ -26,8 +26,6 @@
  * visits one entry, or up to PV_QUEUE_BATCH of them, and walks over all
  * workers, databases, or owners of a database.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -8,8 +8,6 @@
  * sched/queue.c, and releases it.  Under the lock nothing fails or waits, and
  * no memory is allocated.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_QUEUE_H

@@ -6,8 +6,6 @@
  *
  * The launcher, scheduler workers and sessions run this.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -16,8 +16,6 @@
  * does not hold back those of others or its own.  A sweep compares no keys and
  * evaluates no expressions, so nothing here calls code of the owner.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

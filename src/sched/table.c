@@ -27,8 +27,6 @@
  * Core: postmaster/autovacuum.c, do_autovacuum; commands/vacuum.c, vacuum,
  * vacuum_rel.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

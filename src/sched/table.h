@@ -3,8 +3,6 @@
  * table.h
  *	  What a scheduler worker does with one table.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_TABLE_H

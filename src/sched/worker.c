@@ -23,8 +23,6 @@
  *
  * Core: postmaster/autovacuum.c, AutoVacWorkerMain, do_autovacuum.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

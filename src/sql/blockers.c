@@ -7,8 +7,6 @@
  * Sessions run this.  The locks are those of stats/blocker.c, and of a table
  * that the caller names.  It needs no preloaded library.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

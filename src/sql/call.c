@@ -7,8 +7,6 @@
  *
  * The session that calls the function runs this.  It takes no locks.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

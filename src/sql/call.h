@@ -3,8 +3,6 @@
  * call.h
  *	  What SQL functions check before they do anything.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_CALL_H

@@ -14,8 +14,6 @@
  * Sessions run this.  It takes locks for a moment only, and never waits for
  * the lock of a table.  It needs no preloaded library.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

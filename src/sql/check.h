@@ -3,8 +3,6 @@
  * check.h
  *	  The rows of parvacuum_check().
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_CHECK_H
@@ -39,7 +37,6 @@ extern PvAdvice *pv_advise(List **rows, Form_pg_class form,
 						   const char *evidence, const char *advice);
 extern char *pv_qualified_name(Form_pg_class form);
 extern void pv_check_databases(List **rows);
-extern const char *pv_wraparound_text(int64 age);
 extern void pv_check_free_space(List **rows, Form_pg_class form);
 extern void pv_check_index(List **rows, Form_pg_class form);
 extern void pv_check_tables(List **rows);

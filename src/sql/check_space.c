@@ -12,8 +12,6 @@
  * Sessions run this.  A relation is locked for a moment with AccessShareLock;
  * one whose lock is not to be had at once is left out.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

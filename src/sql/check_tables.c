@@ -1,17 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * check_tables.c
- *	  The rows of parvacuum_check() about tables and databases.
+ *	  The rows of parvacuum_check() about tables and databases, and
+ *	  parvacuum_wraparound().
  *
  * All numbers are those of pg_class, of the cumulative statistics and of the
  * settings, so that no table is opened or locked.  Whether a table needs a
  * vacuum is decided by the rules of autovacuum, as the scheduler does it
  * (sched/candidates.c).  How large tables and indexes are is checked in
- * sql/check_space.c.
+ * sql/check_space.c.  When transaction IDs run out is known by the rate of the
+ * samples in the history (stats/history.c), if the library is preloaded.
  *
  * Sessions run this, with AccessShareLock on catalogs.
- *
- * Portions Copyright (c) 2026, parvacuum developers
  *
  *-------------------------------------------------------------------------
  */
@@ -20,6 +20,8 @@
 #include <math.h>
 #include <sys/stat.h>
 
+#include "access/heapam.h"
+#include "access/htup_details.h"
 #include "access/multixact.h"
 #include "access/table.h"
 #include "access/tableam.h"
@@ -27,6 +29,8 @@
 #include "catalog/catalog.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_database.h"
+#include "funcapi.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "postmaster/autovacuum.h"
 #include "utils/builtins.h"
@@ -41,9 +45,15 @@
 #include "entry/rights.h"
 #include "sched/candidates.h"
 #include "sql/check.h"
+#include "sql/row.h"
 #include "stats/blocker.h"
 #include "stats/history.h"
 #include "throttle/cost.h"
+
+PG_FUNCTION_INFO_V1(parvacuum_wraparound);
+
+/* The server assigns none of the last XIDs.  Core: SetTransactionIdLimit. */
+#define XIDS_KEPT_BACK			3000000
 
 /*
  * How far a table's age may exceed the one at which it is vacuumed for it, as
@@ -85,6 +95,36 @@ typedef struct Checked
 	bool		opted_in;
 } Checked;
 
+static int64
+xids_left(int64 age)
+{
+	return Max((int64) (MaxTransactionId >> 1) - XIDS_KEPT_BACK - age, 0);
+}
+
+/* Return when an age will be too great; 0 if that is not known. */
+static TimestampTz
+date_of(int64 age, double rate)
+{
+	double		usecs = rate <= 0 ? 0 : xids_left(age) / rate * USECS_PER_SEC;
+	TimestampTz now = GetCurrentTimestamp();
+
+	return rate <= 0 || usecs >= END_TIMESTAMP - now ? 0 :
+		now + (TimestampTz) usecs;
+}
+
+/* Return what is to be said of it after an age: "" if nothing is known. */
+static const char *
+wraparound_text(int64 age)
+{
+	double		seconds;
+	double		rate = pv_history_xid_rate(&seconds);
+	TimestampTz date = date_of(age, rate);
+
+	if (date == 0)
+		return "";
+	return psprintf("; at %.1f transactions per second, as in the last %.1f hours, they run out about %s (an estimate)",
+					rate, seconds / SECS_PER_HOUR, timestamptz_to_str(date));
+}
 
 /*
  * Add a row if that age, of transactions or of multixacts, is too great.
@@ -106,7 +146,7 @@ check_age(List **rows, Form_pg_class form, bool multixact, int64 age,
 							  column, age,
 							  multixact ? "multixacts" : "transactions",
 							  setting, max_age, failsafe,
-							  multixact ? "" : pv_wraparound_text(age)),
+							  multixact ? "" : wraparound_text(age)),
 					 advice);
 }
 
@@ -554,4 +594,39 @@ pv_check_tables(List **rows)
 	}
 	table_endscan(scan);
 	table_close(pg_class, AccessShareLock);
+}
+
+/* parvacuum_wraparound(): return a row for each database. */
+Datum
+parvacuum_wraparound(PG_FUNCTION_ARGS)
+{
+	double		seconds;
+	double		rate = pv_history_xid_rate(&seconds);
+	Relation	pg_database;
+	TableScanDesc scan;
+	HeapTuple	tuple;
+
+	InitMaterializedSRF(fcinfo, 0);
+	pg_database = table_open(DatabaseRelationId, AccessShareLock);
+	scan = table_beginscan_catalog(pg_database, 0, NULL);
+	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	{
+		Form_pg_database form = (Form_pg_database) GETSTRUCT(tuple);
+		int64		age = (int32) (ReadNextTransactionId() -
+								   form->datfrozenxid);
+		TimestampTz date = date_of(age, rate);
+		PvRow		row = {0};
+
+		pv_put_oid(&row, form->oid);
+		pv_put_name(&row, NameStr(form->datname), GetDatabaseEncoding());
+		pv_put_int8(&row, age);
+		pv_put_int8(&row, xids_left(age));
+		pv_put_if(&row, rate > 0, Float8GetDatum(rate));
+		pv_put_if(&row, rate > 0, Float8GetDatum(seconds));
+		pv_put_time(&row, date);
+		pv_return_row(fcinfo, &row);
+	}
+	table_endscan(scan);
+	table_close(pg_database, AccessShareLock);
+	return (Datum) 0;
 }

@@ -14,8 +14,6 @@
  * The session that calls the functions runs this, with the rights of the
  * current role.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -8,8 +8,6 @@
  * (entry/rights.c).  Execution of the functions that reset is revoked from
  * PUBLIC, as for those of pg_stat_statements.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -7,8 +7,6 @@
  * Sessions run this.  It takes the locks of the queue (sched/queue.c) and of
  * what interrupted vacuums have kept (stats/kept.c), for a moment.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

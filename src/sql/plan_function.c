@@ -9,8 +9,6 @@
  *
  * It works in a read-only transaction and in recovery.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

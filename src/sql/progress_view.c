@@ -13,8 +13,6 @@
  *
  * Locks: those of stats/registry.c, each for a moment.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -16,8 +16,6 @@
  *
  * Core: storage/ipc/signalfuncs.c, pg_signal_backend.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -5,8 +5,6 @@
  *
  * Sessions run this.  It takes no locks.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

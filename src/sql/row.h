@@ -3,8 +3,6 @@
  * row.h
  *	  Rows that SQL functions return, column by column.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_ROW_H

@@ -14,8 +14,6 @@
  * The session that calls them runs this.  It checks everything that can be
  * wrong before a process is started, and takes no locks before the run is over.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -22,8 +22,6 @@
  * Locks: AccessShareLock on the table and its indexes.  A page that is read is
  * pinned and has a share lock, one at a time.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,8 +3,6 @@
  * survey.h
  *	  Finds out what a vacuum of a table would do, without doing it.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_SURVEY_H

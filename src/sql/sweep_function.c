@@ -7,8 +7,6 @@
  * The session that calls them runs this.  It takes RowExclusiveLock on the
  * table and the index.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -6,8 +6,6 @@
  * The session that calls them runs this.  Locks are those of
  * entry/labels.c.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

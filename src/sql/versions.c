@@ -12,8 +12,6 @@
  *
  * Sessions run this, but for pv_versions_init().
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

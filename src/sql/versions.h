@@ -3,8 +3,6 @@
  * versions.h
  *	  The versions of the library, of its file, and of the extensions.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_VERSIONS_H

@@ -34,8 +34,6 @@
  * Core: storage/ipc/procarray.c, ComputeXidHorizons;
  * replication/slot.c, ReplicationSlotsComputeRequiredXmin.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,8 +3,6 @@
  * blocker.h
  *	  What holds back the horizon, so that dead rows cannot be removed.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_BLOCKER_H

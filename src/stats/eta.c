@@ -21,8 +21,6 @@
  * The number of index scans follows from how often the dead items have filled
  * the store so far, and from the share of the table in which they were found.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

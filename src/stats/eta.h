@@ -3,8 +3,6 @@
  * eta.h
  *	  How long the rest of a vacuum will take.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_ETA_H

@@ -34,8 +34,6 @@
  * A base backup includes it, so a standby has the history of its primary as it
  * was then.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

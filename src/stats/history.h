@@ -3,8 +3,6 @@
  * history.h
  *	  The history of vacuums and their totals, in shared memory.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_HISTORY_H

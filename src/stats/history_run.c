@@ -23,8 +23,6 @@
  * leader, however, may be terminated because of an error of its caller, who
  * stores that error in memory that both share.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -31,8 +31,6 @@
  * One lightweight lock covers all.  It is held for a short time, and not while
  * files are written or removed.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,8 +3,6 @@
  * kept.h
  *	  The dead items that vacuums keep, should they be interrupted.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_KEPT_H

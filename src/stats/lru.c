@@ -16,8 +16,6 @@
  * the memory.  The memory has pointers into itself, so all processes must have
  * it at the same address.  Nothing here fails or allocates memory.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,8 +3,6 @@
  * lru.h
  *	  A bounded table of records, whose groups share its places.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_LRU_H

@@ -18,8 +18,6 @@
  * This file knows nothing of processes, locks and clocks: the caller holds what
  * covers the memory.  Nothing here fails or allocates memory.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

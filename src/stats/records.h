@@ -3,8 +3,6 @@
  * records.h
  *	  The last vacuums and the totals of tables and indexes, as data.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_RECORDS_H

@@ -34,8 +34,6 @@
  * error clears a pending cancel.  No signal can arrive after that: kill() had
  * returned before the process left, and see clear_cancel().
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

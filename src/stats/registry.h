@@ -3,8 +3,6 @@
  * registry.h
  *	  The vacuums in progress: which process vacuums what, and how far it is.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_REGISTRY_H

@@ -3,8 +3,6 @@
  * result.h
  *	  The phases of a vacuum, who started it, and its result.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_RESULT_H

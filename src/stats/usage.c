@@ -9,8 +9,6 @@
  * Core: access/heap/vacuumlazy.c, heap_vacuum_rel; commands/analyze.c,
  * do_analyze_rel.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,8 +3,6 @@
  * usage.h
  *	  What a piece of work of this process has used.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_USAGE_H

@@ -7,8 +7,6 @@
  * store/container.h describes the formats, and has the probes.  Nothing here
  * allocates memory, takes a lock, or knows where a segment is stored.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

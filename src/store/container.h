@@ -38,8 +38,6 @@
  * has an empty container or an empty run, whichever the kind of most present
  * blocks is, so that a probe need not branch on whether a block is present.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_CONTAINER_H

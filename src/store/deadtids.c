@@ -74,8 +74,6 @@
  * - Readers start after a barrier, which orders all of this before them.
  * - Figures are atomic counters, which are added to once per segment.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

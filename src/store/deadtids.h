@@ -7,8 +7,6 @@
  * interface.  The second part is the layout, which is in a header only because
  * a probe must be inline to be fast.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_DEADTIDS_H

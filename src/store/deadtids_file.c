@@ -15,8 +15,6 @@
  *
  * One participant runs this, while no other uses the store.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -7,8 +7,6 @@
  * Every function here works on the caller's own handle, and runs between the
  * barriers that separate writing from reading and resetting.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -41,8 +41,6 @@
  * normal end, an error, or the end of a process.
  * Core: utils/mmgr/dsa.c, dsa_release_in_place.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -4,8 +4,6 @@
  *	  A space: memory that several processes fill, made of extents, and freed
  *	  as a whole.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_SPACE_H

@@ -15,8 +15,6 @@
  * without a lock.  It is the virtual scheduling form of the generic cell rate
  * algorithm (ITU-T I.371).
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

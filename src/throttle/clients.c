@@ -15,8 +15,6 @@
  * The entries of PGPROC are read without a lock, as pg_stat_activity does: an
  * old value of a moment does no harm.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -28,7 +26,7 @@
 
 #include "base/clock.h"
 #include "base/compat.h"
-#include "throttle/clients.h"
+#include "throttle/pace.h"
 
 /* The clients looked at, at most; of more, others each time */
 #define MAX_CLIENTS				64

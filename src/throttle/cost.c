@@ -53,8 +53,6 @@
  *
  * Core: commands/vacuum.c, compute_parallel_delay.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,8 +3,6 @@
  * cost.h
  *	  Cost-based delay for several processes that vacuum one table.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_COST_H

@@ -20,8 +20,6 @@
  * Core: postmaster/autovacuum.c, autovac_balance_cost (15),
  * AutoVacuumUpdateCostLimit.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

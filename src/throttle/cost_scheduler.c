@@ -19,8 +19,6 @@
  * With the adaptive pace the launcher changes the rate all the time, and makes
  * all processes pause now and then (throttle/pacer.c).
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

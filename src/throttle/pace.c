@@ -21,8 +21,6 @@
  *
  * This file knows nothing of processes and clocks.  The launcher runs it.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

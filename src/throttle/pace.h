@@ -3,8 +3,6 @@
  * pace.h
  *	  How fast automatic vacuums may be, by what clients feel of them.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PV_PACE_H
@@ -12,7 +10,18 @@
 
 #include "datatype/timestamp.h"
 
-#include "throttle/clients.h"
+/* What clients have spent, in microseconds of all together */
+typedef struct PvClientTimes
+{
+	double		usecs;			/* for so long they were looked at */
+	double		run;			/* computing */
+	double		wait;			/* waiting for a processor, or in the server */
+} PvClientTimes;
+
+/* throttle/clients.c */
+extern void pv_clients_begin(void);
+extern void pv_clients_sample(void);
+extern bool pv_clients_end(PvClientTimes *times);
 
 /* The stretch of clients in some turns, as a logarithm */
 typedef struct PvStretch
@@ -45,6 +54,7 @@ typedef struct PvPace
 	PvPaceLimit limit;
 } PvPace;
 
+/* throttle/pace.c */
 extern void pv_pace_init(PvPace *pace, double floor);
 extern void pv_pace_paused(PvPace *pace, const PvClientTimes *clients);
 extern void pv_pace_worked(PvPace *pace, const PvClientTimes *clients,

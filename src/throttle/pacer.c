@@ -7,8 +7,6 @@
  * launcher looks at clients every few milliseconds.  It lets vacuums work and
  * pause in turn, and sets their rate (throttle/pace.c).
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -14,8 +14,6 @@
  *
  * This file runs in every process that plans a query or executes a statement.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

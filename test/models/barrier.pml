@@ -39,8 +39,6 @@
  *	7	the leader goes on when no worker is busy, before it waits for all
  *	8	a worker that is stopped by a full store loses its range
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef BLOCKS

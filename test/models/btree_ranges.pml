@@ -53,8 +53,6 @@
  *	11	stamp and right sibling are read before the lock becomes a cleanup lock
  *	12	the heap is vacuumed after a participant has failed
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef LEAVES

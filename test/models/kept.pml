@@ -29,8 +29,6 @@
  *	5	segments that have begun are taken over
  *	6	what was taken over stays, while its items become unused in another index scan
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef SEGMENTS

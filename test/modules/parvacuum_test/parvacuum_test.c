@@ -6,8 +6,6 @@
  * A session has one store at a time, local or shared.  Each handle on it acts
  * as one participant.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -7,8 +7,6 @@
  * A session has one balance.  Several processes are simulated, except for one
  * function in which background workers charge at the same time.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -5,8 +5,6 @@
  *	  (engine/nbtree_bitmap.c): one sets and takes their bits, the other is the
  *	  memory that they want.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -10,8 +10,6 @@
  * on.  No process is needed for that: the operations are replaced by ones that
  * choose who comes in.  All sequences of choices are tried.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

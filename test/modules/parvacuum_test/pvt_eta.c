@@ -4,8 +4,6 @@
  *	  SQL functions that forecast the rest of a vacuum, from numbers of the
  *	  test.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

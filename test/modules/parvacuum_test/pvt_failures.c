@@ -3,8 +3,6 @@
  * pvt_failures.c
  *	  Tests of what is remembered of failing tables (entry/failures.c).
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

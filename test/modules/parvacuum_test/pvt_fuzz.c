@@ -3,8 +3,6 @@
  * pvt_fuzz.c
  *	  Fills dead-TID stores at random and compares them with a model.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -4,8 +4,6 @@
  *	  The records of the history and the totals, driven from SQL without any
  *	  vacuum.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -9,8 +9,6 @@
  * common struct, and the next bulk deletion and the cleanup must get the same
  * memory back.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

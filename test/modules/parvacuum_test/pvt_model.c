@@ -8,8 +8,6 @@
  * compares the two in every way in which the store can be read.  A difference
  * is an error.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

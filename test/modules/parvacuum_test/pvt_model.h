@@ -3,8 +3,6 @@
  * pvt_model.h
  *	  A naive set of TIDs, and random blocks, to test the store with.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PVT_MODEL_H

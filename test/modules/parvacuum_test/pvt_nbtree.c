@@ -4,8 +4,6 @@
  *	  A SQL function that leaves a page of a B-tree half-dead, as a vacuum does
  *	  that is canceled while it deletes the page.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

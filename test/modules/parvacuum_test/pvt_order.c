@@ -4,8 +4,6 @@
  *	  SQL functions that simulate processes and indexes, in the order of
  *	  engine/index_order.c and in that of core.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -7,8 +7,6 @@
  * rate that is given for each part of the simulation, and by the square of the
  * rate otherwise.  What is measured in a turn differs from that at random.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -4,8 +4,6 @@
  *	  A SQL function for the comparison of a primary with its standby, page by
  *	  page, as the setting wal_consistency_checking compares pages.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -8,8 +8,6 @@
  * directory.  The contents of a segment depend on its number only, so each
  * process can check the whole store.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

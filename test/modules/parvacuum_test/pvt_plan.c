@@ -5,8 +5,6 @@
  *
  * The databases are an array of composite values; see parvacuum_test--1.0.sql.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

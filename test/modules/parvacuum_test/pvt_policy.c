@@ -3,8 +3,6 @@
  * pvt_policy.c
  *	  SQL functions that score tables of given properties.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -7,8 +7,6 @@
  * this process's memory, and the clock and the settings are arguments.  So one
  * session is as many scheduler workers as there are slots.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,8 +3,6 @@
  * pvt_queue.h
  *	  A queue with a clock of its own, on which one process plays all others.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PVT_QUEUE_H

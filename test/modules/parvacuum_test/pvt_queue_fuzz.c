@@ -3,8 +3,6 @@
  * pvt_queue_fuzz.c
  *	  Random steps on a queue, after each of which everything is checked.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -4,8 +4,6 @@
  *	  SQL functions on a queue: each is a step of the launcher, of a scheduler
  *	  worker or of a session.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -17,8 +17,6 @@
  * large and take ten minutes, the others take ten seconds, and each minute the
  * owner requests all of them.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

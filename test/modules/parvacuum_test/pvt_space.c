@@ -4,8 +4,6 @@
  *	  Several processes need more memory of one space at the same moment; how
  *	  much memory the store will need.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

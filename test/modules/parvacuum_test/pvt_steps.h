@@ -6,8 +6,6 @@
  * Who includes this defines step(), in which another process can come in, and
  * includes the code to be tested afterwards.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #ifndef PVT_STEPS_H

@@ -12,8 +12,6 @@
  * A page is copied under a share lock, and compared without one.  So an error
  * never leaves a lock behind.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -8,8 +8,6 @@
  * process, the other one may come in and do all that it has to do.  No process
  * is needed for that: the operations are replaced by ones that count the steps.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,8 +3,6 @@
  * pvt_window.c
  *	  SQL functions that show windows, at any time.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -19,8 +19,6 @@
  * attempt to read the files "pv_begin" and "pv_end", which do not exist: so
  * nothing fails but what it does in between.
  *
- * Portions Copyright (c) 2026, parvacuum developers
- *
  *-------------------------------------------------------------------------
  */
 #define _GNU_SOURCE
