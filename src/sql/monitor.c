@@ -11,6 +11,8 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "access/htup_details.h"
 #include "catalog/pg_class.h"
 #include "funcapi.h"
@@ -203,7 +205,7 @@ parvacuum_pace(PG_FUNCTION_ARGS)
 	pv_put_time(&row, shown.is_adaptive ? pv_time_of_day(shown.since) : 0);
 	pv_put_int8(&row, pv_cost_rate());
 	pv_put_int8(&row, pv_cost_fixed_rate());
-	pv_put_if(&row, shown.is_adaptive && shown.limit != PV_PACE_BLIND,
+	pv_put_if(&row, shown.is_adaptive && !isnan(shown.harm),
 			  Float8GetDatum(shown.harm));
 	return pv_row_result(fcinfo, &row);
 }

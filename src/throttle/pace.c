@@ -73,6 +73,7 @@ pv_pace_init(PvPace *pace, double floor)
 	memset(pace, 0, sizeof(*pace));
 	pace->rate = floor;
 	pace->pauses = true;
+	pace->harm = NAN;
 	pace->limit = PV_PACE_RISING;
 }
 
@@ -152,6 +153,8 @@ pv_pace_worked(PvPace *pace, const PvClientTimes *clients, double used,
 	pace->nblind[true] = 0;
 	pace->nquiet = quiet ? Min(pace->nquiet + 1, QUIET_TURNS) : 0;
 	pace->pauses = pace->nquiet < QUIET_TURNS && used >= floor * BUSY;
+	if (!pace->pauses)
+		pace->harm = NAN;
 	if (used < floor * BUSY)
 	{
 		pace->limit = PV_PACE_NOTHING;

@@ -50,7 +50,8 @@ typedef struct PvPace
 	int			nblind[2];		/* turns of a kind without any measure, in a row */
 	PvStretch	working;
 	PvStretch	paused;
-	double		harm;			/* share by which clients take longer */
+	double		harm;			/* share by which clients take longer; NaN: not
+								 * known */
 	PvPaceLimit limit;
 } PvPace;
 

@@ -488,7 +488,7 @@ AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 -- "places", one for each part; see pvt_pace.c.
 CREATE FUNCTION parvacuum_test_pace(floor float8, fastest float8, places float8[], noise float8, seconds int DEFAULT 30, seed int DEFAULT 1,
 	run float8 DEFAULT 400000, stretch float8 DEFAULT 2,
-	OUT second int, OUT part int, OUT rate float8, OUT harm float8, OUT limited_by int)
+	OUT second int, OUT part int, OUT rate float8, OUT harm float8, OUT limited_by int, OUT measured bool)
 RETURNS SETOF record STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 

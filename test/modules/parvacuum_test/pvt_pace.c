@@ -100,8 +100,8 @@ parvacuum_test_pace(PG_FUNCTION_ARGS)
 		double		place = DatumGetFloat8(parts[i / seconds]);
 		double		sum = 0;
 		double		harm = 0;
-		Datum		values[5];
-		bool		nulls[5] = {0};
+		Datum		values[6];
+		bool		nulls[6] = {0};
 
 		for (double t = 0; t < 1 - BOTH / 2; t += BOTH)
 		{
@@ -131,6 +131,7 @@ parvacuum_test_pace(PG_FUNCTION_ARGS)
 		values[2] = Float8GetDatum(sum * BOTH);
 		values[3] = Float8GetDatum(harm * BOTH);
 		values[4] = Int32GetDatum(pace.limit);
+		values[5] = BoolGetDatum(!isnan(pace.harm));
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;

@@ -34,3 +34,7 @@ GROUP BY seconds ORDER BY seconds;
 -- Clients that mostly wait are no less clients: those who run for a thousandth of the time, too.
 SELECT run, avg(rate) BETWEEN 0.5 * 500000 AND 1.5 * 500000 AS near FROM unnest('{400,5000,50000}'::float8[]) run, generate_series(1, 5) seed,
 	parvacuum_test_pace(100000, 3000000, '{500000}', 0.1, 60, seed, run, 200000 / run) WHERE second > 5 GROUP BY run ORDER BY run;
+
+-- Harm is known only while there are clients that it is measured by, and vacuums that may do some.
+SELECT part, bool_and(measured) AS always, bool_or(measured) AS ever FROM parvacuum_test_pace(100000, 2000000, '{500000,0,500000,-1}', 0.1) WHERE (second - 1) % 30 > 3 GROUP BY part ORDER BY part;
+SELECT bool_or(measured) AS ever FROM parvacuum_test_pace(100000, 50000, '{1e9}', 0.15);
