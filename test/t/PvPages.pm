@@ -98,17 +98,30 @@ sub transaction
 	return join '; ', 'BEGIN', (map { both($_) } @sql), $ending || ();
 }
 
+# Statements of a history that are still to be executed.  Those that follow each other have one
+# session.
+my @batch;
+our $in_history;
+
+sub execute_batch
+{
+	$node->safe_psql('postgres', join ";\n", 'SET client_min_messages = error', splice @batch) if @batch;
+	return;
+}
+
 sub run
 {
 	my ($sql) = @_;
 	push @log, $sql;
-	$node->safe_psql('postgres', "SET client_min_messages = error; $sql");
+	push @batch, $sql;
+	execute_batch() unless $in_history;
 	return;
 }
 
 sub in_session
 {
 	my ($name, $sql) = @_;
+	execute_batch();
 	push @log, "$name: $sql";
 	$session{$name}->query_safe($sql);
 	return;
@@ -327,6 +340,7 @@ sub trial
 
 	srand($number);
 	@log = ();
+	local $in_history = 1;
 	my $logged = create($may_be_unlogged);
 	@todo = map { one_of(@steps) } 1 .. 2 + int rand 6;
 	push @todo, one_of(@steps[ $number % @steps ], 'hot');
@@ -335,6 +349,8 @@ sub trial
 	$step{$_}->() for @todo;
 	$step{hold}->() if $open{hold} && chance(0.6);
 	$step{checkpoint}->() if chance(0.3);
+	execute_batch();
+	$in_history = 0;
 
 	for my $pass (1 .. 2)
 	{
