@@ -107,7 +107,9 @@ for (1 .. 2)
 	my $held = q{SELECT relation FROM parvacuum_queue WHERE state = 'running' AND requested};
 	until_answer("SELECT NOT EXISTS ($in_urgent) OR EXISTS ($held AND clock_timestamp() - since > '11 s')", 'true', 'an urgent database: the worker has been elsewhere for a while');
 	last if sql("SELECT NOT EXISTS ($in_urgent)") eq 't';
-	release(sql($held));
+	my $table = sql($held);
+	release($table);
+	until_answer("SELECT count(*) FROM parvacuum_queue WHERE state = 'running' AND relation::text = '$table'", 0, 'an urgent database: the table at hand is done');
 }
 ok($node->poll_query_until('urgent', 'SELECT vacuum_count >= 2 FROM pg_stat_user_tables'), 'an urgent database: its table is vacuumed');
 cmp_ok(sql(q{SELECT count(*) FROM parvacuum_queue WHERE state <> 'waiting' AND requested}), '>', 0, 'an urgent database: before the other tables that are queued');
