@@ -263,7 +263,7 @@ my $stays = q{CREATE OR REPLACE FUNCTION mallory.stays(i int) RETURNS int IMMUTA
 my $add = 'INSERT INTO mallory.large_brin SELECT i, repeat(\'x\', 2400) FROM generate_series(1, 300) i';
 sql('SET ROLE mallory', $stays, 'RESET ROLE', make_large('mallory', 'mallory.large_i', 'CREATE INDEX ON mallory.large_i (mallory.stays(id))'), make_large('victim', 'victim.large'),
 	make_large('mallory', 'mallory.large_brin', 'CREATE INDEX ON mallory.large_brin USING brin (mallory.stays(id)) WITH (pages_per_range = 1)', $add),
-	'SET ROLE mallory', 'CREATE TABLE mallory.forged (id int) WITH (parvacuum.enabled, autovacuum_enabled = off)', 'CREATE INDEX ON mallory.forged (mallory.stays(id))', 'INSERT INTO mallory.forged SELECT i FROM generate_series(1, 1000) i', 'RESET ROLE',
+	'SET ROLE mallory', 'CREATE TABLE mallory.forged (id int) WITH (parvacuum.enabled, autovacuum_enabled = off)', 'CREATE INDEX ON mallory.forged (mallory.stays(id))', 'INSERT INTO mallory.forged SELECT i FROM generate_series(1, 1000) i', 'CREATE TABLE mallory.later (LIKE mallory.forged) WITH (parvacuum.enabled, autovacuum_enabled = off)', 'CREATE INDEX ON mallory.later (mallory.stays(id))', 'INSERT INTO mallory.later SELECT i FROM generate_series(1, 1000) i', 'RESET ROLE',
 	'SET ROLE victim', 'DELETE FROM victim.large WHERE id % 2 = 0', 'RESET ROLE', q{UPDATE pg_class SET relpages = 1000000 WHERE oid = 'mallory.forged'::regclass}, 'SET ROLE mallory',
 	$stays =~ s/BEGIN/BEGIN PERFORM pg_sleep(1000);/r);
 my $stay = q{SELECT string_agg(substring(query, 'mallory\.\w+'), ', ' ORDER BY substring(query, 'mallory\.\w+')) FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker' AND wait_event = 'PgSleep'};
@@ -284,7 +284,8 @@ my $end = -s $node->logfile;
 # The launcher looks at them once a second.
 sleep 3;
 pv_reload_with($node, 'parvacuum.longest_at_table' => '1s');
-sleep 4;
+hostile('ALTER TABLE mallory.later RESET (autovacuum_enabled)');
+ok($node->wait_for_log(qr/mallory\.later", which took too long/, $end), 'large tables: a shorter limit is that of later ones');
 unlike(slurp_file($node->logfile, $end), qr/mallory\.(?:large_i|large_brin|forged)", which took too long/, 'large tables: a shorter limit is not that of the tables at hand');
 sql($end_all);
 $end = -s $node->logfile;
@@ -296,7 +297,7 @@ hostile($stays);
 pv_reload_with($node, 'parvacuum.longest_at_table' => '10min');
 sql($end_all);
 ok(pv_await($node, q{SELECT count(*) FROM pg_stat_all_tables WHERE relid IN ('mallory.large_i'::regclass, 'mallory.large_brin'::regclass, 'mallory.forged'::regclass) AND analyze_count > 0}, 3), 'large tables: all are analyzed when the functions let them') or diag sql('SELECT * FROM parvacuum_queue');
-sql("DROP TABLE $_") for qw(mallory.large_i mallory.large_brin mallory.forged victim.large);
+sql("DROP TABLE $_") for qw(mallory.large_i mallory.large_brin mallory.forged mallory.later victim.large);
 pv_reload_with($node, 'parvacuum.scheduler_workers' => 2);
 
 # a function that takes all locks of the server before it stays: neither the launcher nor a
