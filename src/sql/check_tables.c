@@ -8,8 +8,9 @@
  * settings, so that no table is opened or locked.  Whether a table needs a
  * vacuum is decided by the rules of autovacuum, as the scheduler does it
  * (sched/candidates.c).  How large tables and indexes are is checked in
- * sql/check_space.c.  When transaction IDs run out is known by the rate of the
- * samples in the history (stats/history.c), if the library is preloaded.
+ * sql/check_space.c.  The date of wraparound is computed from the rate at which
+ * transaction IDs were used (stats/history.c).  It is unknown if the library is
+ * not preloaded.
  *
  * Sessions run this, with AccessShareLock on catalogs.
  *
@@ -112,7 +113,7 @@ date_of(int64 age, double rate)
 		now + (TimestampTz) usecs;
 }
 
-/* Return what is to be said of it after an age: "" if nothing is known. */
+/* Return that date as text to follow an age; "" if it is not known. */
 static const char *
 wraparound_text(int64 age)
 {

@@ -98,10 +98,9 @@ sub transaction
 	return join '; ', 'BEGIN', (map { both($_) } @sql), $ending || ();
 }
 
-# Statements of a history that are still to be executed.  Those that follow each other have one
-# session.
+# Within a history, statements that follow each other wait here, and have one session.
 my @batch;
-our $in_history;
+my $in_history;
 
 sub execute_batch
 {
@@ -340,7 +339,7 @@ sub trial
 
 	srand($number);
 	@log = ();
-	local $in_history = 1;
+	$in_history = 1;
 	my $logged = create($may_be_unlogged);
 	@todo = map { one_of(@steps) } 1 .. 2 + int rand 6;
 	push @todo, one_of(@steps[ $number % @steps ], 'hot');

@@ -263,7 +263,8 @@ my $stays = q{CREATE OR REPLACE FUNCTION mallory.stays(i int) RETURNS int IMMUTA
 my $add = 'INSERT INTO mallory.large_brin SELECT i, repeat(\'x\', 2400) FROM generate_series(1, 300) i';
 sql('SET ROLE mallory', $stays, 'RESET ROLE', make_large('mallory', 'mallory.large_i', 'CREATE INDEX ON mallory.large_i (mallory.stays(id))'), make_large('victim', 'victim.large'),
 	make_large('mallory', 'mallory.large_brin', 'CREATE INDEX ON mallory.large_brin USING brin (mallory.stays(id)) WITH (pages_per_range = 1)', $add),
-	'SET ROLE mallory', 'CREATE TABLE mallory.forged (id int) WITH (parvacuum.enabled, autovacuum_enabled = off)', 'CREATE INDEX ON mallory.forged (mallory.stays(id))', 'INSERT INTO mallory.forged SELECT i FROM generate_series(1, 1000) i', 'CREATE TABLE mallory.later (LIKE mallory.forged) WITH (parvacuum.enabled, autovacuum_enabled = off)', 'CREATE INDEX ON mallory.later (mallory.stays(id))', 'INSERT INTO mallory.later SELECT i FROM generate_series(1, 1000) i', 'RESET ROLE',
+	'SET ROLE mallory', map({ ("CREATE TABLE mallory.$_ (id int) WITH (parvacuum.enabled, autovacuum_enabled = off)", "CREATE INDEX ON mallory.$_ (mallory.stays(id))",
+			"INSERT INTO mallory.$_ SELECT i FROM generate_series(1, 1000) i") } qw(forged later)), 'RESET ROLE',
 	'SET ROLE victim', 'DELETE FROM victim.large WHERE id % 2 = 0', 'RESET ROLE', q{UPDATE pg_class SET relpages = 1000000 WHERE oid = 'mallory.forged'::regclass}, 'SET ROLE mallory',
 	$stays =~ s/BEGIN/BEGIN PERFORM pg_sleep(1000);/r);
 my $stay = q{SELECT string_agg(substring(query, 'mallory\.\w+'), ', ' ORDER BY substring(query, 'mallory\.\w+')) FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker' AND wait_event = 'PgSleep'};

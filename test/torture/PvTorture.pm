@@ -2,7 +2,7 @@
 # the figures that they report.
 #
 # PV_SECONDS is how long a file repeats its rounds; preparation and the last checks come on
-# top.  Without it a file runs for a few seconds, as "make check" does.  PV_SEED is the
+# top.  Without it a file runs for a few seconds, as CI has it.  PV_SEED is the
 # beginning of all that is random.  The same seed makes the same statements in the same
 # order; which process comes first is not repeated.
 package PvTorture;
@@ -23,7 +23,7 @@ srand $seed;
 note "seed $seed";
 
 # How many seconds a loop of a file may take that has this share of the time of the file;
-# the second argument is the time of the loop in "make check".
+# the second argument is the time of the loop without PV_SECONDS.
 sub pv_seconds
 {
 	my ($share, $short) = @_;

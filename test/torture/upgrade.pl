@@ -4,7 +4,7 @@
 # and they are whole again.
 #
 # Servers of other versions are those that test/servers has built.  A copy of each gets the
-# library.  "make check" upgrades once, from the oldest version.
+# library.  Without PV_SECONDS it upgrades once, from the oldest version.
 
 use strict;
 use warnings FATAL => 'all';
