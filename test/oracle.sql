@@ -126,14 +126,17 @@ LANGUAGE sql AS $$
     SELECT oid FROM pg_class WHERE oid = rel AND relkind IN ('r', 'm', 't');
 $$;
 
--- Executes a statement; an error of it is a fault.  If a lock is not available at once,
--- the check is not possible here, which is no fault.
-CREATE FUNCTION oracle.attempt(what text, statement text) RETURNS SETOF oracle.fault
+-- Executes a statement; an error of it is a fault.  If a lock is not available at once, the check
+-- is not possible here, which is no fault; then the other statement is executed, which needs less.
+CREATE FUNCTION oracle.attempt(what text, statement text, other text DEFAULT NULL) RETURNS SETOF oracle.fault
 LANGUAGE plpgsql SET lock_timeout = '300ms' AS $$
 BEGIN
     EXECUTE statement;
 EXCEPTION
-    WHEN lock_not_available THEN NULL;
+    WHEN lock_not_available THEN
+        IF other IS NOT NULL THEN
+            RETURN QUERY SELECT * FROM oracle.attempt(what, other);
+        END IF;
     WHEN OTHERS THEN RETURN NEXT ROW (what, statement || ': ' || SQLERRM)::oracle.fault;
 END $$;
 
@@ -182,9 +185,9 @@ LANGUAGE sql AS $$
     SELECT f.*
     FROM pg_index x
     JOIN pg_class c ON c.oid = x.indexrelid
-    JOIN pg_am a ON a.oid = c.relam
-    CROSS JOIN (VALUES ('bt_index_check(%L, true)'), ('bt_index_parent_check(%L, true, true)')) AS v(call),
-    LATERAL oracle.attempt('btree', 'SELECT ' || format(v.call, x.indexrelid::regclass)) f
+    JOIN pg_am a ON a.oid = c.relam,
+    LATERAL oracle.attempt('btree', format('SELECT bt_index_parent_check(%L, true, true)', x.indexrelid::regclass),
+                           format('SELECT bt_index_check(%L, true)', x.indexrelid::regclass)) f
     WHERE x.indrelid = rel AND a.amname = 'btree' AND x.indisvalid;
 $$;
 
@@ -213,12 +216,12 @@ END $$;
 CREATE FUNCTION oracle.rows_digest(rel regclass) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
-    columns text := CASE WHEN (SELECT relkind = 't' FROM pg_class WHERE oid = rel)
-                        THEN 'ROW(t.chunk_seq, t.chunk_data)' ELSE 't' END;
+    columns text := (SELECT string_agg(format(', coalesce(t.%I::text, ''null'')', attname), '' ORDER BY attnum)
+                     FROM pg_attribute WHERE attrelid = rel AND attnum > 0 AND NOT attisdropped AND attname <> 'chunk_id');
     digest text;
 BEGIN
     EXECUTE format('SELECT count(*) || '' rows, digest '' || '
-                   '       coalesce(sum(hashtextextended(t.ctid || %s::text, 0)), 0) FROM ONLY %s t', columns, rel)
+                   '       coalesce(sum(hashtextextended(concat_ws(''|'', t.ctid%s), 0)), 0) FROM ONLY %s t', columns, rel)
        INTO digest;
     RETURN digest;
 END $$;

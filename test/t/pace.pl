@@ -50,6 +50,7 @@ sql('CREATE EXTENSION IF NOT EXISTS parvacuum_test', 'CREATE TABLE switch AS SEL
 					PERFORM parvacuum_test_wait(20000);
 				ELSE
 					PERFORM count(*) FROM generate_series(1, 2000);
+					PERFORM pg_sleep(0.002);
 				END IF;
 				COMMIT;
 			END LOOP;
