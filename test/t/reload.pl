@@ -39,7 +39,7 @@ sub entry
 	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
 	{
 		$log .= pv_new_log($node);
-		last if $log =~ /of table "postgres\.public\.$table".*?system usage/s;
+		last if $log =~ /table "postgres\.public\.$table": index scans:.*?system usage/s;
 		select undef, undef, undef, 0.1;
 	}
 	return $log;
