@@ -74,6 +74,7 @@ cleanup() {
     [[ -z ${poller:-} ]] || kill -- -"$poller" 2>/dev/null || true
     if [[ -n $work ]]; then
         stop_servers >/dev/null 2>&1
+        [[ -z ${PV_IN_MEMORY:-} ]] || umount -l "$work"
         rm -rf "$work"
     fi
 }
@@ -97,6 +98,7 @@ make_workdir() {
     if ((${#base} > 40)) || ! as_user test -w "$base"; then base=/tmp; fi
     clean_up_at_end
     work=$(mktemp -d "$base/parvacuum.XXXXXX")
+    [[ -z ${PV_IN_MEMORY:-} ]] || mount -t tmpfs -o mode=755,size=100% tmpfs "$work"
     mkdir "$work/source" "$work/socket"
     tar -C "$source_dir" --exclude=.git --exclude='*.o' --exclude='*.bc' --exclude='*.so' \
         --exclude=./results --exclude=./tmp_check -cf - . | tar -C "$work/source" -xof -
