@@ -127,7 +127,8 @@ OBJS = \
 	src/throttle/cost_autovacuum.o \
 	src/throttle/cost_scheduler.o \
 	src/throttle/pace.o \
-	src/throttle/pacer.o
+	src/throttle/pacer.o \
+	src/throttle/wal.o
 
 DATA = $(wildcard parvacuum--*.sql parvacuum_cluster--*.sql)
 PGFILEDESC = "parvacuum - VACUUM in parallel"

@@ -53,6 +53,7 @@ int			pv_guc_queue_limit = PV_MAX_QUEUE_LIMIT;
 int			pv_guc_keep_limit = 1024 * 1024;
 int			pv_guc_yield_interval = 60;
 int			pv_guc_longest_at_table = 600;
+int			pv_guc_pace_max_lag = 10000;
 char	   *pv_guc_wait_at = "";
 static char *shown_version = PV_VERSION;
 
@@ -117,6 +118,10 @@ static const Setting settings[] = {
 		{.number = &pv_guc_longest_at_table}, 1, INT_MAX / 1000,
 		"Sets the time that a scheduler worker may spend on a table in any case.",
 	"It has more for a large table."},
+	{"parvacuum.pace_max_lag", PGC_INT, PGC_SIGHUP, GUC_UNIT_MS,
+		{.number = &pv_guc_pace_max_lag}, 0, INT_MAX,
+		"Sets the lag of a standby from which on the scheduler is no faster than its cost limits allow.",
+	"It applies to the adaptive pace; 0 means that standbys do not slow the scheduler down."},
 	{"parvacuum.keep_limit", PGC_INT, PGC_SIGHUP, GUC_UNIT_KB,
 		{.number = &pv_guc_keep_limit}, 0, MAX_KILOBYTES,
 		"Sets the disk space for the dead items that vacuums keep in case they are interrupted.",

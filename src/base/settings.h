@@ -35,6 +35,7 @@ extern int	pv_guc_keep_limit;	/* kilobytes of kept items; 0: none */
 extern int	pv_guc_yield_interval;	/* seconds between two times that a vacuum
 									 * ends early for others; 0: never */
 extern int	pv_guc_longest_at_table;	/* seconds, see sched/policy.c */
+extern int	pv_guc_pace_max_lag;	/* milliseconds, see throttle/wal.c */
 
 extern int	pv_guc_history_size;	/* vacuums in the history; 0: none */
 extern int	pv_guc_stats_size;	/* tables with totals; 0: none */

@@ -34,6 +34,7 @@
 #include "entry/labels.h"
 #include "sched/candidates.h"
 #include "stats/history.h"
+#include "throttle/cost.h"
 
 /* What a table says about the scheduler, for itself and for its TOAST table */
 typedef struct TableOptions
@@ -324,6 +325,7 @@ consider(Scan *scan, Form_pg_class form, Oid toast_parent,
 									&score);
 	MemoryContext per_table;
 	PvItem	   *item;
+	PvCostBudget budget;
 	PvWindow	window;
 	pg_time_t	opens;
 
@@ -340,6 +342,8 @@ consider(Scan *scan, Form_pg_class form, Oid toast_parent,
 	item->toast_parent = toast_parent;
 	item->pages = form->relpages;
 	item->score = score;
+	if (pv_cost_of_table(&options->own, &budget))
+		item->score.haste = 0;
 	item->done_at = done_at == PV_NEVER ? PV_NEVER : pv_moment_of(done_at);
 	item->reason = pv_need_leave_out_failed(form, item->pages, &item->score,
 											&item->wait_until);

@@ -319,14 +319,15 @@ is_late(PvStage *stage, bool for_owner, TimestampTz now)
 /*
  * Cancel what takes too long.  End workers that still are at what was canceled
  * some time ago, since a function may have caught the cancel, and those that
- * still wait for the lock of their database.  Return whether there is any
- * worker.
+ * still wait for the lock of their database.  Tell the pacer how urgent the
+ * tables at work are.  Return whether there is any worker.
  */
 static bool
-end_late(void)
+look_at_workers(void)
 {
 	PvQueues   *queues = pv_queue_lock(LW_EXCLUSIVE);
 	bool		any = false;
+	double		haste = 0;
 
 	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
 	{
@@ -335,6 +336,8 @@ end_late(void)
 		TimestampTz since = connecting ? slot->since : slot->canceled_at;
 
 		any |= slot->used;
+		if (slot->entry != NULL)
+			haste = Max(haste, slot->entry->item.score.haste);
 		if (!connecting && slot->entry == NULL && !slot->scanning)
 			continue;
 		if (since == PV_NEVER && slot->entry != NULL &&
@@ -353,6 +356,7 @@ end_late(void)
 			pv_queue_fail_worker(queues, slot);
 	}
 	pv_queue_unlock();
+	pv_pacer_hurry(haste);
 	return any;
 }
 
@@ -447,7 +451,7 @@ parvacuum_launcher_main(Datum main_arg)
 	for (;;)
 	{
 		/* first, as an owner's function may have made the rest impossible */
-		bool		any = end_late();
+		bool		any = look_at_workers();
 		long		timeout = pv_guc_scheduler ? schedule() : -1;
 
 		if (any)

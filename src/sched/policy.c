@@ -159,6 +159,13 @@ age_ratio(int64 age, int64 max_age, int64 failsafe_age)
 	return score;
 }
 
+/* Return which share of the way from one age to another has been gone. */
+static double
+share_of_way(int64 age, int64 from, int64 to)
+{
+	return Max(0, Min(1, (double) (age - from) / (to - from)));
+}
+
 /* Return how urgent it is what is to be done with a table of this size. */
 static double
 total_score(const PvScore *score, BlockNumber pages)
@@ -217,6 +224,11 @@ pv_score_table(const PvTableState *state, const PvThresholds *thresholds,
 							  thresholds->failsafe_age) > 1 ||
 		age_ratio(state->mxid_age, thresholds->multixact_danger_age,
 				  thresholds->multixact_failsafe_age) > 1;
+	score->haste = Max(share_of_way(state->xid_age, thresholds->danger_age,
+									thresholds->failsafe_age),
+					   share_of_way(state->mxid_age,
+									thresholds->multixact_danger_age,
+									thresholds->multixact_failsafe_age));
 
 	if (state->counted && thresholds->enabled)
 	{
@@ -251,6 +263,7 @@ pv_score_rest(PvScore *score, bool vacuum, bool analyze, bool sweep,
 	score->analyze = analyze;
 	score->sweep = sweep;
 	score->danger &= vacuum;
+	score->haste *= vacuum;
 	score->wraparound = vacuum && (score->xid > 1 || score->mxid > 1);
 	score->total = total_score(score, pages);
 }

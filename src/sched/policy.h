@@ -72,6 +72,8 @@ typedef struct PvScore
 	bool		wraparound;		/* vacuum it because of its age */
 	bool		danger;			/* its age is too old by the server's
 								 * settings, too */
+	double		haste;			/* share of the way from that age to that of
+								 * the failsafe, if the budget matters */
 } PvScore;
 
 /* What the last vacuum of a table has left because of the horizon */

@@ -547,6 +547,8 @@ pv_queue_offer(PvQueues *queues, PvWorkerSlot *slot, const PvItem *item)
 		return waits;
 	if (entry->item.state != PV_ITEM_RUNNING)
 		update_entry(queues, entry, item);
+	else
+		entry->item.score.haste = item->score.haste;
 	return true;
 }
 

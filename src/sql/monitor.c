@@ -193,7 +193,9 @@ parvacuum_pace(PG_FUNCTION_ARGS)
 		[PV_PACE_RISING] = "rising",
 		[PV_PACE_HARM] = "harm",
 		[PV_PACE_FLOOR] = "floor",
-		[PV_PACE_BLIND] = "blind"
+		[PV_PACE_BLIND] = "blind",
+		[PV_PACE_STANDBY] = "standby",
+		[PV_PACE_CHECKPOINT] = "checkpoint"
 	};
 	PvRow		row = {0};
 	PvPaceShown shown;
@@ -204,7 +206,8 @@ parvacuum_pace(PG_FUNCTION_ARGS)
 				GetDatabaseEncoding());
 	pv_put_time(&row, shown.is_adaptive ? pv_time_of_day(shown.since) : 0);
 	pv_put_int8(&row, pv_cost_rate());
-	pv_put_int8(&row, pv_cost_fixed_rate());
+	pv_put_int8(&row, shown.is_adaptive ? (int64) shown.floor :
+				pv_cost_fixed_rate());
 	pv_put_if(&row, shown.is_adaptive && !isnan(shown.harm),
 			  Float8GetDatum(shown.harm));
 	return pv_row_result(fcinfo, &row);

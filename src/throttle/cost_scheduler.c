@@ -169,6 +169,7 @@ pv_cost_show_pace(const PvPace *pace)
 	{
 		if (!shown.is_adaptive || shown.limit != pace->limit)
 			shown.since = pv_now();
+		shown.floor = pace->floor;
 		shown.harm = pace->harm;
 		shown.limit = pace->limit;
 	}

@@ -16,8 +16,10 @@
  * new comparison.  If the estimate is wrong, the rate rises a bit too far, and
  * harm that is larger shows the sooner.
  *
- * The rate never falls below the floor, which is what the fixed limits allow.
- * When clients do nothing nobody can be harmed, and there are no pauses.
+ * The rate never falls below the floor, which is what the fixed limits allow,
+ * or more for a very old table.  What vacuums make others do later brings it
+ * down to that (throttle/wal.c).  When clients do nothing nobody can be harmed,
+ * and there are no pauses.
  *
  * This file knows nothing of processes and clocks.  The launcher runs it.
  *
@@ -71,7 +73,7 @@ void
 pv_pace_init(PvPace *pace, double floor)
 {
 	memset(pace, 0, sizeof(*pace));
-	pace->rate = floor;
+	pace->rate = pace->floor = floor;
 	pace->pauses = true;
 	pace->harm = NAN;
 	pace->limit = PV_PACE_RISING;
@@ -118,32 +120,33 @@ squared_error(const PvStretch *stretch)
 
 /* Set the rate, and begin another comparison. */
 static void
-change_rate(PvPace *pace, double rate, PvPaceLimit limit, double floor)
+change_rate(PvPace *pace, double rate, PvPaceLimit limit)
 {
 	memset(&pace->working, 0, sizeof(PvStretch));
-	pace->rate = Max(rate, floor);
+	pace->rate = Max(rate, pace->floor);
 	pace->limit = limit;
-	if (limit == PV_PACE_HARM && rate < floor)
+	if (limit == PV_PACE_HARM && rate < pace->floor)
 		pace->limit = PV_PACE_FLOOR;
 }
 
 /* Nobody is harmed: set the rate if vacuums use what they may. */
 static void
-rise(PvPace *pace, double used, double floor)
+rise(PvPace *pace, double used)
 {
 	if (used >= pace->rate * USED)
-		change_rate(pace, pace->rate * RISE, PV_PACE_RISING, floor);
+		change_rate(pace, pace->rate * RISE, PV_PACE_RISING);
 	else
 		pace->limit = PV_PACE_NOTHING;
 }
 
 /*
  * Vacuums have worked for a turn, and used so many cost units a second.  Set
- * the rate for the next turn.
+ * the rate for the next turn.  later is what they make others do later, if that
+ * is too much.
  */
 void
 pv_pace_worked(PvPace *pace, const PvClientTimes *clients, double used,
-			   double floor)
+			   PvPaceLimit later)
 {
 	PvStretch  *working = &pace->working;
 	const PvStretch *paused = &pace->paused;
@@ -152,18 +155,24 @@ pv_pace_worked(PvPace *pace, const PvClientTimes *clients, double used,
 
 	pace->nblind[true] = 0;
 	pace->nquiet = quiet ? Min(pace->nquiet + 1, QUIET_TURNS) : 0;
-	pace->pauses = pace->nquiet < QUIET_TURNS && used >= floor * BUSY;
+	pace->pauses = pace->nquiet < QUIET_TURNS && used >= pace->floor * BUSY;
 	if (!pace->pauses)
 		pace->harm = NAN;
-	if (used < floor * BUSY)
+	if (used < pace->floor * BUSY)
 	{
 		pace->limit = PV_PACE_NOTHING;
+		return;
+	}
+	if (later == PV_PACE_STANDBY || (later == PV_PACE_CHECKPOINT && !quiet))
+	{
+		change_rate(pace, pace->floor, later);
+		pace->harm = NAN;
 		return;
 	}
 	if (quiet)
 	{
 		if (pace->nquiet == QUIET_TURNS)
-			rise(pace, used, floor);
+			rise(pace, used);
 		return;
 	}
 	add_turn(working, clients, 1);
@@ -173,9 +182,9 @@ pv_pace_worked(PvPace *pace, const PvClientTimes *clients, double used,
 	error = sqrt(squared_error(working) + squared_error(paused));
 	pace->harm = exp(working->mean - paused->mean) - 1;
 	if (pace->harm - error > TARGET)
-		change_rate(pace, Min(pace->rate, used) * FALL, PV_PACE_HARM, floor);
+		change_rate(pace, Min(pace->rate, used) * FALL, PV_PACE_HARM);
 	else if (pace->harm < TARGET && working->n >= LEAST_TURNS)
-		rise(pace, used, floor);
+		rise(pace, used);
 }
 
 /*
@@ -183,11 +192,11 @@ pv_pace_worked(PvPace *pace, const PvClientTimes *clients, double used,
  * or cannot be looked at.  If that goes on, it is back to the floor.
  */
 void
-pv_pace_blind(PvPace *pace, bool working, double floor)
+pv_pace_blind(PvPace *pace, bool working)
 {
 	if (++pace->nblind[working] < BLIND_TURNS)
 		return;
-	pv_pace_init(pace, floor);
+	pv_pace_init(pace, pace->floor);
 	pace->pauses = false;
 	pace->limit = PV_PACE_BLIND;
 	pace->nblind[working] = BLIND_TURNS;

@@ -38,13 +38,16 @@ typedef enum PvPaceLimit
 	PV_PACE_RISING,				/* they do, and the rate rises */
 	PV_PACE_HARM,				/* clients wait longer because of vacuums */
 	PV_PACE_FLOOR,				/* they do, but the rate cannot fall */
-	PV_PACE_BLIND				/* nothing can be measured: the floor */
+	PV_PACE_BLIND,				/* nothing can be measured: the floor */
+	PV_PACE_STANDBY,			/* a standby replays too late: the floor */
+	PV_PACE_CHECKPOINT			/* a checkpoint would come too soon: the floor */
 } PvPaceLimit;
 
 /* The controller */
 typedef struct PvPace
 {
 	double		rate;			/* cost units a second while vacuums work */
+	double		floor;			/* the rate is not lower; set by the caller */
 	bool		pauses;			/* the next turn may be a pause */
 	int			nquiet;			/* turns in which clients did nothing, in a row */
 	int			nblind[2];		/* turns of a kind without any measure, in a row */
@@ -59,17 +62,23 @@ typedef struct PvPace
 extern void pv_pace_init(PvPace *pace, double floor);
 extern void pv_pace_paused(PvPace *pace, const PvClientTimes *clients);
 extern void pv_pace_worked(PvPace *pace, const PvClientTimes *clients,
-						   double used, double floor);
-extern void pv_pace_blind(PvPace *pace, bool working, double floor);
+						   double used, PvPaceLimit later);
+extern void pv_pace_blind(PvPace *pace, bool working);
+
+/* throttle/wal.c */
+extern void pv_wal_look(int64 now);
+extern PvPaceLimit pv_wal_limit(int64 now);
 
 /* throttle/pacer.c */
 extern void pv_pacer_begin(void);
+extern void pv_pacer_hurry(double haste);
 extern void pv_pacer_wait(long timeout_ms);
 
 /* What others may know of it */
 typedef struct PvPaceShown
 {
 	bool		is_adaptive;	/* at this moment; the rest is valid then */
+	double		floor;
 	double		harm;
 	PvPaceLimit limit;
 	TimestampTz since;			/* ... it limits the rate, by our clock */

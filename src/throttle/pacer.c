@@ -32,7 +32,11 @@
 /* After a change processes may still be at their last page */
 #define SETTLE_USECS			10000
 
+/* The least share of the way to the failsafe that counts as not gone yet */
+#define LEAST_REST				1e-3
+
 static PvPace pace;
+static double haste = 0;
 
 static struct
 {
@@ -62,13 +66,25 @@ begin_turn(bool working, int64 now)
 }
 
 /*
- * Return the rate of turns of work by which vacuums do as much as at the fixed
- * rate, pauses included.
+ * Set how much of the way from the age that is dangerous to that of the
+ * failsafe a table at work has gone.  The lowest rate follows: half way it is
+ * twice the fixed one, after nine tenths ten times, and a thousand times in the
+ * end.
+ */
+void
+pv_pacer_hurry(double of_way)
+{
+	haste = of_way;
+}
+
+/*
+ * Return the rate of turns of work below which vacuums would do less than they
+ * must, pauses included.
  */
 static double
 lowest_rate(void)
 {
-	return (double) pv_cost_fixed_rate() *
+	return pv_cost_fixed_rate() / Max(1 - haste, LEAST_REST) *
 		(pace.pauses ? (double) (WORK_USECS + PAUSE_USECS) / WORK_USECS : 1);
 }
 
@@ -80,13 +96,15 @@ end_turn(int64 now)
 	double		used = (pv_cost_units() - turn.units) * 1e6 /
 		(now - turn.measured_since);
 
+	pace.floor = lowest_rate();
+	pv_wal_look(now);
 	if (!pv_clients_end(&clients))
-		pv_pace_blind(&pace, turn.working, lowest_rate());
+		pv_pace_blind(&pace, turn.working);
 	else if (turn.working)
-		pv_pace_worked(&pace, &clients, used, lowest_rate());
+		pv_pace_worked(&pace, &clients, used, pv_wal_limit(now));
 	else if (now - turn.since < PAUSE_USECS + SETTLE_USECS)
 		pv_pace_paused(&pace, &clients);
-	pace.rate = Max(pace.rate, lowest_rate());
+	pace.rate = Max(pace.rate, pace.floor);
 	pv_cost_set_rate((int64) pace.rate);
 	pv_cost_show_pace(&pace);
 	ereport(DEBUG2,
@@ -125,7 +143,7 @@ switch_pace(bool adaptive, int64 now)
 	turn.is_on = adaptive;
 	if (adaptive)
 	{
-		pv_pace_init(&pace, pv_cost_fixed_rate());
+		pv_pace_init(&pace, lowest_rate());
 		pv_cost_show_pace(&pace);
 		begin_turn(true, now);
 	}
@@ -161,6 +179,7 @@ pv_pacer_wait(long timeout_ms)
 	int64		end = pv_usecs_of_machine() + timeout_ms * 1000;
 	int			event;
 
+	pv_wal_look(pv_usecs_of_machine());
 	if (is_wanted() != turn.is_on)
 		switch_pace(!turn.is_on, pv_usecs_of_machine());
 	if (!turn.is_on)

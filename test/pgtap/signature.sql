@@ -2,7 +2,7 @@
 -- extension.
 \ir common.psql
 
-SELECT plan(71);
+SELECT plan(72);
 
 SELECT has_extension('parvacuum');
 SELECT ok(extrelocatable, 'the extension is relocatable')
@@ -133,6 +133,7 @@ FROM pg_settings JOIN (VALUES
     ('parvacuum.scheduler_workers', 'sighup integer 3 1..64 '),
     ('parvacuum.scheduler_max_cost', 'sighup integer -1 -1..2147483647 '),
     ('parvacuum.pace', 'sighup enum fixed .. '),
+    ('parvacuum.pace_max_lag', 'sighup integer 10000 0..2147483647 ms'),
     ('parvacuum.urgent_score', 'user real 100 1..1e+09 '),
     ('parvacuum.longest_at_table', 'sighup integer 600 1..2147483 s'),
     ('parvacuum.window', 'user string  .. '),

@@ -1,5 +1,5 @@
 # The adaptive pace: the scheduler is faster while clients do not feel it, slower when they do,
-# and as fast as its limits say when nobody can tell.
+# and as fast as its limits say when nobody can tell, or a standby or a checkpoint would suffer later.
 #
 # One client computes or, while a switch is on and the scheduler's worker works, waits as if for a
 # page.  So it is harmed by the vacuum as much as the vacuum works, on a busy machine too.
@@ -27,6 +27,8 @@ vacuum_cost_page_miss = 200
 parvacuum.scheduler = on
 parvacuum.scheduler_workers = 1
 parvacuum.scheduler_max_cost = $limit
+wal_level = replica
+max_wal_senders = 4
 });
 sub sql { return pv_sql($node, @_); }
 
@@ -56,25 +58,66 @@ sql('CREATE EXTENSION IF NOT EXISTS parvacuum_test', 'CREATE TABLE switch AS SEL
 			END LOOP;
 		END $$});
 
+$node->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('pace_standby');
+$standby->init_from_backup($node, 'base', has_streaming => 1);
+$standby->start;
+
 my $client = pv_start_run($node, 'CALL be_a_client()');
 sql('ALTER TABLE big RESET (autovacuum_enabled)');
 ok(pv_await($node, q{SELECT phase FROM pg_stat_progress_vacuum}, 'scanning heap'), 'the table is being vacuumed');
 is(sql('SELECT * FROM parvacuum_pace()'), "settings||$limit|$limit|", 'the pace is fixed by default');
 pv_reload_with($node, 'parvacuum.pace' => 'adaptive');
-pace_is("rate > 10 * fixed_rate AND harm IS NOT NULL AND since <= clock_timestamp()", 'a client that is not harmed: the rate rises');
+pace_is("rate > 10 * floor AND harm IS NOT NULL AND since <= clock_timestamp()", 'a client that is not harmed: the rate rises');
 my $peak = sql('SELECT rate FROM parvacuum_pace()');
 
 sql('UPDATE switch SET is_on = true');
 pace_is("limited_by IN ('harm', 'floor') AND harm > 0.05 AND rate < $peak / 4", 'a client that is: it falls');
 cmp_ok(sql('SELECT rate FROM parvacuum_pace()'), '>=', $limit, 'not below the limit of the settings');
 sql('UPDATE switch SET is_on = false');
-pace_is('rate > 10 * fixed_rate', 'it is not harmed any more: the rate rises again');
+pace_is('rate > 10 * floor', 'it is not harmed any more: the rate rises again');
+
+# A standby stops to replay.  The client is harmed meanwhile, so the rate stays low.
+my $slowed = "limited_by IN ('harm', 'floor')";
+sql('UPDATE switch SET is_on = true');
+pace_is($slowed, 'a client is harmed again');
+pv_reload_with($node, 'parvacuum.pace_max_lag' => '1s');
+pv_sql($standby, 'SELECT pg_wal_replay_pause()');
+sql('UPDATE switch SET is_on = true');
+pace_is("limited_by = 'standby' AND rate = floor AND harm IS NULL", 'a standby does not replay: the rate is the floor');
+pv_reload_with($node, 'parvacuum.pace_max_lag' => 0);
+pace_is($slowed, 'standbys are not to matter: harm does again');
+pv_reload_with($node, 'parvacuum.pace_max_lag' => '1s');
+pace_is("limited_by = 'standby'", 'they are to matter');
+pv_sql($standby, 'SELECT pg_wal_replay_resume()');
+pace_is($slowed, 'the standby has replayed');
+pv_sql($standby, 'SELECT pg_wal_replay_pause()');
+sql('UPDATE switch SET is_on = true');
+pace_is("limited_by = 'standby'", 'it stops again');
+$standby->stop('immediate');
+pace_is($slowed, 'the standby is gone');
+
+# Of the 16 MB of WAL until the next checkpoint, 3 MB may be written at once, and the rest in the half
+# minute of checkpoint_warning.
+pv_reload_with($node, max_wal_size => '64MB');
+sql('CHECKPOINT', "SELECT pg_logical_emit_message(false, '', repeat('x', 1000000)) FROM generate_series(1, 10)");
+pace_is("limited_by = 'checkpoint' AND rate = floor AND harm IS NULL", 'a checkpoint would come too soon: the rate is the floor');
+pv_reload_with($node, checkpoint_warning => 0);
+pace_is($slowed, 'checkpoints may come at any time');
+sql('UPDATE switch SET is_on = false');
+
+# The table becomes so old that half of the way to the failsafe is gone, which the scan of another
+# worker sees.
+pace_is("floor < 1.5 * $limit", 'a young table: the floor is the limit of the settings');
+pv_reload_with($node, 'parvacuum.scheduler_workers' => 2);
+sql(q{UPDATE pg_class SET relfrozenxid = ((pg_current_xact_id()::text::bigint - 900000000) & 4294967295)::text::xid WHERE relname = 'big'});
+pace_is("floor BETWEEN 1.9 * $limit AND 3 * $limit", 'an old table: it is twice as much');
 
 # What clients feel cannot be measured.
 faults_arm(kinds => ['open'], error => 'ENOENT', path => '/proc/*/schedstat', times => 1000000);
-pace_is("limited_by = 'blind' AND harm IS NULL AND rate BETWEEN fixed_rate AND 1.5 * fixed_rate", 'the sensor is lost: the rate is that of the settings');
+pace_is("limited_by = 'blind' AND harm IS NULL AND rate BETWEEN floor AND 1.5 * floor", 'the sensor is lost: the rate is that of the settings');
 faults_disarm();
-pace_is("limited_by <> 'blind' AND rate > 5 * fixed_rate", 'it is there again: the rate rises');
+pace_is("limited_by <> 'blind' AND rate > 5 * floor", 'it is there again: the rate rises');
 
 pv_reload_with($node, 'parvacuum.pace' => 'fixed');
 pace_is("limited_by = 'settings' AND rate = $limit AND since IS NULL", 'a reload makes the pace fixed again');

@@ -176,7 +176,7 @@ CREATE FUNCTION parvacuum_test_danger(
 	xid_age bigint DEFAULT 0, mxid_age bigint DEFAULT 0,
 	own_freeze_max_age bigint DEFAULT 200000000, own_multixact_freeze_max_age bigint DEFAULT 400000000,
 	freeze_max_age bigint DEFAULT 200000000, multixact_freeze_max_age bigint DEFAULT 400000000,
-	OUT wraparound boolean, OUT danger boolean)
+	OUT wraparound boolean, OUT danger boolean, OUT haste float8)
 IMMUTABLE STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
@@ -487,8 +487,8 @@ AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 -- The controller of the pace, on a machine on which harm is at its target at the rates in
 -- "places", one for each part; see pvt_pace.c.
 CREATE FUNCTION parvacuum_test_pace(floor float8, fastest float8, places float8[], noise float8, seconds int DEFAULT 30, seed int DEFAULT 1,
-	run float8 DEFAULT 400000, stretch float8 DEFAULT 2,
-	OUT second int, OUT part int, OUT rate float8, OUT harm float8, OUT limited_by int, OUT measured bool)
+	run float8 DEFAULT 400000, stretch float8 DEFAULT 2, replay float8 DEFAULT 0,
+	OUT second int, OUT part int, OUT rate float8, OUT harm float8, OUT limited_by int, OUT measured bool, OUT lag float8)
 RETURNS SETOF record STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 

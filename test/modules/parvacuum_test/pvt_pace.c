@@ -6,6 +6,7 @@
  * Clients take longer the faster vacuums are: by the controller's target at a
  * rate that is given for each part of the simulation, and by the square of the
  * rate otherwise.  What is measured in a turn differs from that at random.
+ * A standby replays so much of it a second, and the rest later.
  *
  *-------------------------------------------------------------------------
  */
@@ -72,8 +73,9 @@ parvacuum_test_wait(PG_FUNCTION_ARGS)
  * The floor, the rate at which the machine works without limit, for each part
  * of the simulation the rate at which harm is at the target (0: no clients,
  * negative: nothing can be measured), the noise, the seconds of each part, the
- * seed, and of clients the microseconds a second that they run and their
- * stretch.  Returns a row for each second.
+ * seed, of clients the microseconds a second that they run and their stretch,
+ * and what a standby can replay in a second (0: there is none), of which the lag
+ * must not be longer than 10 seconds.  Returns a row for each second.
  */
 Datum
 parvacuum_test_pace(PG_FUNCTION_ARGS)
@@ -85,6 +87,8 @@ parvacuum_test_pace(PG_FUNCTION_ARGS)
 	int			seconds = PG_GETARG_INT32(4);
 	double		run = PG_GETARG_FLOAT8(6);
 	double		stretch = PG_GETARG_FLOAT8(7);
+	double		replay = PG_GETARG_FLOAT8(8);
+	double		lag = 0;
 	pg_prng_state state;
 	PvPace		pace;
 	Datum	   *parts;
@@ -100,8 +104,8 @@ parvacuum_test_pace(PG_FUNCTION_ARGS)
 		double		place = DatumGetFloat8(parts[i / seconds]);
 		double		sum = 0;
 		double		harm = 0;
-		Datum		values[6];
-		bool		nulls[6] = {0};
+		Datum		values[7];
+		bool		nulls[7] = {0};
 
 		for (double t = 0; t < 1 - BOTH / 2; t += BOTH)
 		{
@@ -111,17 +115,21 @@ parvacuum_test_pace(PG_FUNCTION_ARGS)
 			PvClientTimes clients = times(WORK, run, stretch * (1 + truth),
 										  noise, &state);
 
+			PvPaceLimit later = lag > 10 ? PV_PACE_STANDBY : PV_PACE_NOTHING;
+
 			sum += used;
 			harm += truth;
+			if (replay > 0)
+				lag = Max(lag + (used / replay - 1) * BOTH, 0);
 			if (place < 0)
 			{
-				pv_pace_blind(&pace, true, floor);
-				pv_pace_blind(&pace, false, floor);
+				pv_pace_blind(&pace, true);
+				pv_pace_blind(&pace, false);
 				continue;
 			}
 			if (place == 0)
 				clients.run = clients.wait = 0;
-			pv_pace_worked(&pace, &clients, used, floor);
+			pv_pace_worked(&pace, &clients, used, later);
 			clients = times(PAUSE, run, stretch, noise, &state);
 			if (pace.pauses)
 				pv_pace_paused(&pace, &clients);
@@ -132,6 +140,7 @@ parvacuum_test_pace(PG_FUNCTION_ARGS)
 		values[3] = Float8GetDatum(harm * BOTH);
 		values[4] = Int32GetDatum(pace.limit);
 		values[5] = BoolGetDatum(!isnan(pace.harm));
+		values[6] = Float8GetDatum(lag);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;

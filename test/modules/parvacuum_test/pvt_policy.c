@@ -139,8 +139,8 @@ parvacuum_test_has_grown(PG_FUNCTION_ARGS)
 }
 
 /*
- * Is a table of these ages in danger?  Its own limits come first, then those
- * of the server.
+ * Is a table of these ages in danger, and how much haste is needed?  Its own
+ * limits come first, then those of the server.
  */
 Datum
 parvacuum_test_danger(PG_FUNCTION_ARGS)
@@ -154,7 +154,7 @@ parvacuum_test_danger(PG_FUNCTION_ARGS)
 		.multixact_failsafe_age = 1600000000
 	};
 	PvScore		score;
-	Datum		values[2];
+	Datum		values[3];
 
 	thresholds.freeze_max_age = PG_GETARG_INT64(2);
 	thresholds.multixact_freeze_max_age = PG_GETARG_INT64(3);
@@ -163,6 +163,7 @@ parvacuum_test_danger(PG_FUNCTION_ARGS)
 	pv_score_table(&state, &thresholds, &score);
 	values[0] = BoolGetDatum(score.wraparound);
 	values[1] = BoolGetDatum(score.danger);
+	values[2] = Float8GetDatum(score.haste);
 	return row_of(fcinfo, values);
 }
 

@@ -38,3 +38,8 @@ SELECT run, avg(rate) BETWEEN 0.5 * 500000 AND 1.5 * 500000 AS near FROM unnest(
 -- Harm is known only while there are clients that it is measured by, and vacuums that may do some.
 SELECT part, bool_and(measured) AS always, bool_or(measured) AS ever FROM parvacuum_test_pace(100000, 2000000, '{500000,0,500000,-1}', 0.1) WHERE (second - 1) % 30 > 3 GROUP BY part ORDER BY part;
 SELECT bool_or(measured) AS ever FROM parvacuum_test_pace(100000, 50000, '{1e9}', 0.15);
+
+-- A standby that replays less than the machine can write: it is not much later than it may be, and
+-- vacuums are as fast as it is, also where there are no clients.
+SELECT place, replay, max(lag) < 12 AS bounded, avg(rate) BETWEEN 0.7 * replay AND 1.1 * replay AS near FROM unnest('{0,1e9}'::float8[]) place, unnest('{200000,500000,1000000}'::float8[]) replay,
+	parvacuum_test_pace(100000, 2000000, ARRAY[place], 0.15, 120, replay => replay) WHERE second > 20 GROUP BY place, replay ORDER BY place, replay;

@@ -107,9 +107,13 @@ SELECT count(*), count(*) FILTER (WHERE total <= before) AS falls FROM (
 
 -- Danger is by the server's limits: a table's own limit, which its owner can lower, says when it is
 -- vacuumed for its age, but does not put it before others.
-SELECT what, d AS wraparound_and_danger FROM (VALUES ('young', parvacuum_test_danger(179999999)), ('old', parvacuum_test_danger(180000001)), ('old multixacts', parvacuum_test_danger(0, 360000001)),
+SELECT what, d AS wraparound_danger_haste FROM (VALUES ('young', parvacuum_test_danger(179999999)), ('old', parvacuum_test_danger(180000001)), ('old multixacts', parvacuum_test_danger(0, 360000001)),
 	('old by its own limit', parvacuum_test_danger(179999999, 0, 100000)), ('by its own for multixacts', parvacuum_test_danger(0, 359999999, 200000000, 10000)),
 	('old by both', parvacuum_test_danger(180000001, 0, 100000))) v(what, d);
+
+-- Haste is the share of the way from the server's limit to the failsafe's age, whatever the table's own limit is.
+SELECT age, (parvacuum_test_danger(age, 0, 100000)).haste, (parvacuum_test_danger(0, age)).haste AS of_multixacts
+FROM unnest('{200000000,200000001,550000000,900000000,1599999999,1600000000,2000000000}'::bigint[]) age;
 
 -- The turn of a table that needs something since 0, in minutes: five minutes earlier for each doubling of its score, an hour
 -- at most.  A request has that hour.
