@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * process.h
- *	  What parvacuum's background workers have in common.
+ *	  What processes have in common: background workers, waits, and
+ *	  shared memory.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,6 +11,9 @@
 
 #include "port/atomics.h"
 #include "postmaster/bgworker.h"
+#include "storage/lwlock.h"
+
+#include "base/settings.h"
 
 extern const char *pv_process_library(void);
 extern void pv_process_describe(BackgroundWorker *worker, const char *type,
@@ -20,5 +24,45 @@ extern void pv_process_give_up(void);
 extern void pv_process_work(pg_atomic_uint32 *leader_gave_up,
 							void (*work) (void *arg), void *arg);
 extern void pv_process_check_leader(void);
+
+/* What a process without work waits for; pg_stat_activity shows it (wait.c) */
+enum
+{
+	PV_EVENT_BARRIER,			/* a participant: for the next phase */
+	PV_EVENT_WORKERS,			/* a leader: for its workers */
+	PV_EVENT_RUN,				/* a session: for its background leader */
+	PV_EVENT_LAUNCHER,			/* the launcher: for something to do */
+	PV_NEVENTS
+};
+
+extern void pv_wait_shmem_startup(LWLock *its_lock);
+extern uint32 pv_wait_event[PV_NEVENTS];
+extern void pv_wait_at(const char *place, Oid relid);
+
+/*
+ * A place where a test can stop this process, which vacuums this table.  No
+ * page may be locked.
+ */
+static inline void
+pv_wait_point(const char *place, Oid relid)
+{
+	if (unlikely(pv_guc_wait_at[0] != '\0'))
+		pv_wait_at(place, relid);
+}
+
+/* Shared memory (shmem.c) */
+
+/* The part of one module */
+typedef struct PvShmemPart
+{
+	Size		(*size) (void); /* NULL: it needs no space */
+	const char *lock;			/* name of its lock; NULL: it has none */
+	void		(*startup) (LWLock *lock);	/* called with AddinShmemInitLock
+											 * held */
+} PvShmemPart;
+
+extern void pv_shmem_init(const PvShmemPart *all_parts, int n);
+extern bool pv_shmem_attached(void);
+extern bool pv_dsm_has_room(Size bytes, Size more);
 
 #endif							/* PV_PROCESS_H */

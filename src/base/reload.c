@@ -44,7 +44,7 @@
 #include "utils/memutils.h"
 
 #include "base/compat.h"
-#include "base/reload.h"
+#include "base/settings.h"
 
 /* A setting that is read again after a reload */
 typedef struct Followed

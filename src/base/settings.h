@@ -10,6 +10,8 @@
 #ifndef PV_GUC_H
 #define PV_GUC_H
 
+#include <signal.h>
+
 #include "base/window.h"
 
 /* How fast the scheduler's vacuums may be */
@@ -76,5 +78,23 @@ extern int	pv_guc_queue_limit; /* tables that the scheduler may queue */
 extern char *pv_guc_wait_at;	/* a place for pv_wait_point(); mostly empty */
 
 extern void pv_guc_init(void);
+
+/* Reloads during a vacuum (reload.c) */
+
+#define PV_MAX_FOLLOWED			16
+
+/* What a leader gives its workers after a reload, by the table in reload.c */
+typedef struct PvSettings
+{
+	double		value[PV_MAX_FOLLOWED];
+} PvSettings;
+
+/* Has the configuration changed since the leader last read it? */
+extern volatile sig_atomic_t pv_reload_is_due;
+
+extern void pv_reload_defer(void);
+extern void pv_reload_resume(void);
+extern void pv_reload_now(PvSettings *settings);
+extern void pv_reload_adopt(const PvSettings *settings);
 
 #endif							/* PV_GUC_H */

@@ -22,7 +22,7 @@
 #include "storage/shmem.h"
 #include "utils/freepage.h"
 
-#include "base/shmem.h"
+#include "base/process.h"
 
 static const PvShmemPart *parts;
 static int	nparts;

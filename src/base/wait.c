@@ -22,7 +22,7 @@
 #include "storage/proc.h"
 
 #include "base/compat.h"
-#include "base/wait.h"
+#include "base/process.h"
 
 /* As pg_advisory_lock() takes it: as a bigint, or as the first of two int */
 #define ADVISORY_KEY			28790

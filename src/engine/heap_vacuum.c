@@ -19,8 +19,8 @@
 #include "storage/freespace.h"
 #include "utils/rel.h"
 
-#include "base/wait.h"
-#include "engine/page.h"
+#include "base/process.h"
+#include "engine/prune.h"
 
 /* Largest distance of reading ahead, in pages */
 #define MAX_LOOKAHEAD	32

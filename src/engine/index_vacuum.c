@@ -36,7 +36,7 @@
 
 #include "base/clock.h"
 #include "base/guard.h"
-#include "base/wait.h"
+#include "base/process.h"
 #include "engine/index_vacuum.h"
 #include "engine/nbtree.h"
 #include "engine/pool.h"

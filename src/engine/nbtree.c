@@ -93,8 +93,8 @@
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
 
+#include "base/process.h"
 #include "base/use_count.h"
-#include "base/wait.h"
 #include "engine/nbtree.h"
 
 /* Largest and smallest size of a range, in pages */

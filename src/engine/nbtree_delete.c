@@ -24,7 +24,7 @@
 #include "utils/rel.h"
 
 #include "base/clock.h"
-#include "base/wait.h"
+#include "base/process.h"
 #include "engine/nbtree.h"
 
 static Buffer

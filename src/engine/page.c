@@ -21,7 +21,7 @@
 #include "access/xlog.h"
 #include "utils/rel.h"
 
-#include "engine/page.h"
+#include "engine/prune.h"
 
 /* Blocks between two calls of XLogSetAsyncXactLSN() */
 #define PACE_EVERY_BLOCKS		64

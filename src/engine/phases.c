@@ -37,7 +37,6 @@
 #include "base/borrowed.h"
 #include "base/guard.h"
 #include "base/process.h"
-#include "base/wait.h"
 #include "engine/index_vacuum.h"
 #include "engine/pool.h"
 

@@ -44,8 +44,7 @@
 #include "utils/backend_status.h"
 #include "utils/rel.h"
 
-#include "base/shmem.h"
-#include "base/wait.h"
+#include "base/process.h"
 #include "engine/pool.h"
 
 /* Small numbers are sufficient, because this table of contents is private */

@@ -38,7 +38,7 @@
 #include "utils/rel.h"
 #include "utils/spccache.h"
 
-#include "engine/reader.h"
+#include "engine/dispense.h"
 
 /* A run of this many consecutive blocks is left to the kernel's readahead */
 #define SEQUENTIAL_RUN			128

@@ -27,7 +27,7 @@
 #include "utils/rel.h"
 #include "utils/wait_event.h"
 
-#include "base/wait.h"
+#include "base/process.h"
 #include "engine/vacuum.h"
 
 /*

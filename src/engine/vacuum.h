@@ -14,9 +14,8 @@
 #include "commands/vacuum.h"
 
 #include "engine/pool.h"
-#include "stats/blocker.h"
+#include "stats/history.h"
 #include "stats/kept.h"
-#include "stats/usage.h"
 
 /* What a table's options, or its owner's settings, say about its vacuum */
 typedef struct PvVacuumOptions

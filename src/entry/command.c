@@ -58,7 +58,7 @@
 
 #include "base/compat.h"
 #include "base/guard.h"
-#include "entry/labels.h"
+#include "entry/options.h"
 #include "entry/rights.h"
 #include "stats/kept.h"
 

@@ -38,11 +38,10 @@
 #include "engine/vacuum.h"
 #include "entry/dispatch.h"
 #include "entry/failures.h"
-#include "entry/labels.h"
+#include "entry/options.h"
 #include "stats/history.h"
 #include "stats/kept.h"
 #include "stats/registry.h"
-#include "stats/usage.h"
 #include "throttle/cost.h"
 
 /* The next function in the chain of heap's slot */

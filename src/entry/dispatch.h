@@ -10,7 +10,9 @@
 
 #include "catalog/pg_class.h"
 #include "commands/vacuum.h"
+#include "nodes/pg_list.h"
 #include "storage/bufmgr.h"
+#include "storage/lockdefs.h"
 #include "utils/rel.h"
 
 #include "base/compat.h"
@@ -61,5 +63,14 @@ extern PvVacuumFunction pv_slot_take_over(PvVacuumFunction function);
 extern const char *pv_slot_problem(void);
 extern bool pv_slot_is_first(void);
 extern bool pv_slot_serves(Relation rel);
+
+/* Relations by OID and name (relation.c) */
+
+extern List *pv_expand_relation(Oid relid, char relkind);
+extern char *pv_qualified_relname(Oid relid);
+extern char *pv_quoted_relname(Oid relid);
+extern Relation pv_open_unlocked(Oid relid, LOCKMODE lockmode);
+extern bool pv_is_toast_of(Relation rel, Oid toast_parent);
+extern void pv_report_left_out(Oid relid);
 
 #endif							/* PV_DISPATCH_H */

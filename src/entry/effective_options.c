@@ -38,7 +38,7 @@
 
 #include "base/compat.h"
 #include "base/settings.h"
-#include "entry/labels.h"
+#include "entry/options.h"
 
 /* Fill in the options of a table that says nothing and has no ancestors. */
 void

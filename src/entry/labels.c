@@ -48,7 +48,7 @@
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 
-#include "entry/labels.h"
+#include "entry/options.h"
 
 /* ----------------------------------------------------------------
  *		The label of one table

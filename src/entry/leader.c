@@ -39,7 +39,6 @@
 #include "base/borrowed.h"
 #include "base/process.h"
 #include "entry/dispatch.h"
-#include "entry/relation.h"
 #include "entry/rights.h"
 #include "entry/run.h"
 #include "stats/registry.h"

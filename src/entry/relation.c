@@ -26,7 +26,7 @@
 #include "utils/syscache.h"
 
 #include "base/compat.h"
-#include "entry/relation.h"
+#include "entry/dispatch.h"
 
 /*
  * Return the OIDs of the table and of the tables that VACUUM includes with it:

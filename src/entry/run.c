@@ -78,9 +78,7 @@
 #include "base/compat.h"
 #include "base/process.h"
 #include "base/settings.h"
-#include "base/wait.h"
 #include "entry/dispatch.h"
-#include "entry/relation.h"
 #include "entry/run.h"
 #include "stats/registry.h"
 

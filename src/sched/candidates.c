@@ -31,8 +31,8 @@
 #include "base/clock.h"
 #include "base/compat.h"
 #include "entry/failures.h"
-#include "entry/labels.h"
-#include "sched/candidates.h"
+#include "entry/options.h"
+#include "sched/table.h"
 #include "stats/history.h"
 #include "throttle/cost.h"
 

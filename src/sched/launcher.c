@@ -45,8 +45,6 @@
 #include "base/clock.h"
 #include "base/compat.h"
 #include "base/process.h"
-#include "base/wait.h"
-#include "sched/launcher.h"
 #include "sched/queue.h"
 #include "stats/history.h"
 #include "throttle/cost.h"

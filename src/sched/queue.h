@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * queue.h
- *	  The scheduler's queue of tables.
+ *	  The scheduler's queue of tables, and its processes.
  *
  * All of it is in main shared memory, of fixed size, under one lightweight
  * lock.  A caller acquires the lock with pv_queue_lock(), calls functions of
@@ -17,6 +17,7 @@
 #include "lib/ilist.h"
 #include "lib/pairingheap.h"
 #include "port/atomics.h"
+#include "postmaster/bgworker.h"
 #include "storage/block.h"
 #include "storage/latch.h"
 #include "storage/lwlock.h"
@@ -392,5 +393,22 @@ extern void pv_queue_set_pages(double pages, bool by_owner);
 extern void pv_queue_set_for_owner(bool begins, BlockNumber pages);
 extern void pv_queue_forget_cancel(void);
 extern bool pv_queue_cancel(const PvQueues *queues, PvWorkerSlot *slot);
+
+/* The processes (launcher.c, worker.c) */
+
+/* Their types, as in pg_stat_activity */
+#define PV_LAUNCHER_TYPE		"parvacuum launcher"
+#define PV_SCHED_TYPE			"parvacuum scheduler worker"
+
+/* The number of scheduler workers that the settings ask for */
+#define PV_SCHED_WORKERS_WANTED \
+	(pv_guc_scheduler ? pv_guc_scheduler_workers : 0)
+
+extern void pv_launcher_init(void);
+extern int	pv_processes_wanted(void);
+
+/* Entry points; the postmaster finds them by name. */
+extern PGDLLEXPORT void parvacuum_launcher_main(Datum main_arg);
+extern PGDLLEXPORT void parvacuum_sched_main(Datum main_arg);
 
 #endif							/* PV_QUEUE_H */

@@ -31,8 +31,6 @@
 #include "base/compat.h"
 #include "engine/sweep.h"
 #include "entry/dispatch.h"
-#include "entry/relation.h"
-#include "sched/candidates.h"
 #include "sched/table.h"
 #include "stats/history.h"
 

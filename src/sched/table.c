@@ -59,12 +59,9 @@
 #include "engine/vacuum.h"
 #include "entry/dispatch.h"
 #include "entry/failures.h"
-#include "entry/labels.h"
-#include "entry/relation.h"
-#include "sched/candidates.h"
+#include "entry/options.h"
 #include "sched/table.h"
 #include "stats/history.h"
-#include "stats/usage.h"
 #include "throttle/cost.h"
 
 /*

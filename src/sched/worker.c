@@ -43,8 +43,7 @@
 #include "base/compat.h"
 #include "base/guard.h"
 #include "entry/failures.h"
-#include "sched/candidates.h"
-#include "sched/launcher.h"
+#include "sched/queue.h"
 #include "sched/table.h"
 #include "throttle/cost.h"
 

@@ -27,7 +27,6 @@
 #include "base/settings.h"
 #include "entry/rights.h"
 #include "sql/row.h"
-#include "stats/blocker.h"
 #include "stats/history.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_blockers);

@@ -25,8 +25,8 @@
 
 #include "base/compat.h"
 #include "base/guard.h"
+#include "base/process.h"
 #include "base/settings.h"
-#include "base/shmem.h"
 #include "entry/dispatch.h"
 #include "entry/rights.h"
 #include "sql/call.h"

@@ -38,4 +38,15 @@ extern int	pv_workers_arg(FunctionCallInfo fcinfo, int arg);
 extern bool pv_check_relation(Form_pg_class form, int elevel);
 extern void pv_raise_no_relation(Oid relid);
 
+/* The versions of the library and of the extensions (versions.c) */
+
+#define PV_NUM_EXTENSIONS		2
+
+extern const char *const pv_extensions[PV_NUM_EXTENSIONS];
+
+extern void pv_versions_init(void);
+extern int	pv_extension_compare(const char *name, char **version);
+extern bool pv_columns_may_differ(void);
+extern bool pv_library_replaced(const char **evidence);
+
 #endif							/* PV_CALL_H */

@@ -29,7 +29,7 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-#include "entry/relation.h"
+#include "entry/dispatch.h"
 #include "sql/check.h"
 
 /* Relations are checked from this size on, and may be this much too large */

@@ -40,14 +40,13 @@
 #include "utils/timestamp.h"
 
 #include "base/compat.h"
+#include "base/process.h"
 #include "base/settings.h"
-#include "base/shmem.h"
-#include "entry/labels.h"
+#include "entry/options.h"
 #include "entry/rights.h"
-#include "sched/candidates.h"
+#include "sched/table.h"
 #include "sql/check.h"
 #include "sql/row.h"
-#include "stats/blocker.h"
 #include "stats/history.h"
 #include "throttle/cost.h"
 

@@ -31,8 +31,7 @@
 
 #include "base/compat.h"
 #include "entry/dispatch.h"
-#include "entry/labels.h"
-#include "entry/relation.h"
+#include "entry/options.h"
 #include "entry/rights.h"
 #include "sql/call.h"
 #include "sql/row.h"

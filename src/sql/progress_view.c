@@ -31,9 +31,8 @@
 
 #include "base/compat.h"
 #include "base/process.h"
-#include "base/shmem.h"
 #include "entry/rights.h"
-#include "sched/launcher.h"
+#include "sched/queue.h"
 #include "sql/row.h"
 #include "stats/registry.h"
 

@@ -20,9 +20,9 @@
 #include "utils/tuplestore.h"
 #include "utils/typcache.h"
 
+#include "sql/call.h"
 #include "sql/row.h"
-#include "sql/versions.h"
-#include "stats/blocker.h"
+#include "stats/history.h"
 
 /* Add a column, NULL unless its value is known. */
 void

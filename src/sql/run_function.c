@@ -30,7 +30,6 @@
 #include "utils/timestamp.h"
 
 #include "entry/dispatch.h"
-#include "entry/relation.h"
 #include "entry/rights.h"
 #include "entry/run.h"
 #include "sql/call.h"

@@ -23,7 +23,7 @@
 #include "base/clock.h"
 #include "base/compat.h"
 #include "engine/sweep.h"
-#include "entry/labels.h"
+#include "entry/options.h"
 #include "entry/rights.h"
 #include "sql/call.h"
 #include "sql/row.h"

@@ -22,7 +22,7 @@
 #include "base/guard.h"
 #include "base/settings.h"
 #include "entry/dispatch.h"
-#include "entry/labels.h"
+#include "entry/options.h"
 #include "entry/rights.h"
 #include "sql/row.h"
 

@@ -31,7 +31,6 @@
 #include "base/process.h"
 #include "base/version.h"
 #include "sql/call.h"
-#include "sql/versions.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_check_library);
 

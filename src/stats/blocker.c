@@ -60,7 +60,7 @@
 #include "utils/timestamp.h"
 
 #include "base/compat.h"
-#include "stats/blocker.h"
+#include "stats/history.h"
 
 /* Most bytes of a name in a line of a report */
 #define MAX_NAME			64

@@ -47,7 +47,6 @@
 #include "utils/timestamp.h"
 
 #include "stats/history.h"
-#include "stats/usage.h"
 
 /* The vacuum of this process; valid while is_open */
 static bool is_open = false;

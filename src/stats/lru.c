@@ -22,7 +22,7 @@
 
 #include "common/hashfn.h"
 
-#include "stats/lru.h"
+#include "stats/records.h"
 
 #define MAX_GROUPS				1024
 

@@ -16,7 +16,7 @@
 #include "storage/bufmgr.h"
 
 #include "base/compat.h"
-#include "stats/usage.h"
+#include "stats/history.h"
 
 /* Begin to measure; for a report also processor time, by system calls. */
 void

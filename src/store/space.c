@@ -47,7 +47,7 @@
 
 #include "utils/memutils.h"
 
-#include "base/shmem.h"
+#include "base/process.h"
 #include "store/space.h"
 
 /*

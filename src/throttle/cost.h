@@ -14,7 +14,7 @@
 #include "utils/rel.h"
 
 #include "base/compat.h"
-#include "base/reload.h"
+#include "base/settings.h"
 
 /* What the processes of one vacuum may use */
 typedef struct PvCostBudget

@@ -17,8 +17,8 @@
 
 #include "base/clock.h"
 #include "base/compat.h"
+#include "base/process.h"
 #include "base/settings.h"
-#include "base/wait.h"
 #include "throttle/cost.h"
 #include "throttle/pace.h"
 
