@@ -15,6 +15,7 @@ use PvFaults;
 use PvTest;
 use Test::More;
 
+# A page costs 200: three times the limit is 300 pages a second, and the table has 60000.
 my $limit = 20000;
 faults_node('pace', qq{
 autovacuum = off
@@ -42,7 +43,7 @@ sub pace_is
 }
 
 sql('CREATE EXTENSION IF NOT EXISTS parvacuum_test', 'CREATE TABLE switch AS SELECT false AS is_on',
-	'CREATE UNLOGGED TABLE big (a int, b char(2000)) WITH (parvacuum.enabled, parvacuum.workers = 0, autovacuum_enabled = off)', 'ALTER TABLE big ALTER b SET STORAGE PLAIN',
+	'CREATE UNLOGGED TABLE big (a int, b char(4000)) WITH (parvacuum.enabled, parvacuum.workers = 0, autovacuum_enabled = off)', 'ALTER TABLE big ALTER b SET STORAGE PLAIN',
 	q{INSERT INTO big SELECT i, 'x' FROM generate_series(1, 120000) i}, 'DELETE FROM big WHERE a % 4 = 0',
 	q{CREATE PROCEDURE be_a_client() LANGUAGE plpgsql AS $$
 		BEGIN
@@ -52,7 +53,6 @@ sql('CREATE EXTENSION IF NOT EXISTS parvacuum_test', 'CREATE TABLE switch AS SEL
 					PERFORM parvacuum_test_wait(20000);
 				ELSE
 					PERFORM count(*) FROM generate_series(1, 2000);
-					PERFORM pg_sleep(0.002);
 				END IF;
 				COMMIT;
 			END LOOP;
@@ -68,14 +68,14 @@ sql('ALTER TABLE big RESET (autovacuum_enabled)');
 ok(pv_await($node, q{SELECT phase FROM pg_stat_progress_vacuum}, 'scanning heap'), 'the table is being vacuumed');
 is(sql('SELECT * FROM parvacuum_pace()'), "settings||$limit|$limit|", 'the pace is fixed by default');
 pv_reload_with($node, 'parvacuum.pace' => 'adaptive');
-pace_is("rate > 10 * floor AND harm IS NOT NULL AND since <= clock_timestamp()", 'a client that is not harmed: the rate rises');
+pace_is("rate > 3 * floor AND harm IS NOT NULL AND since <= clock_timestamp()", 'a client that is not harmed: the rate rises');
 my $peak = sql('SELECT rate FROM parvacuum_pace()');
 
 sql('UPDATE switch SET is_on = true');
-pace_is("limited_by IN ('harm', 'floor') AND harm > 0.05 AND rate < $peak / 4", 'a client that is: it falls');
+pace_is("limited_by IN ('harm', 'floor') AND harm > 0.05 AND rate < $peak / 2", 'a client that is: it falls');
 cmp_ok(sql('SELECT rate FROM parvacuum_pace()'), '>=', $limit, 'not below the limit of the settings');
 sql('UPDATE switch SET is_on = false');
-pace_is('rate > 10 * floor', 'it is not harmed any more: the rate rises again');
+pace_is('rate > 3 * floor', 'it is not harmed any more: the rate rises again');
 
 # A standby stops to replay.  The client is harmed meanwhile, so the rate stays low.
 my $slowed = "limited_by IN ('harm', 'floor')";
@@ -117,7 +117,7 @@ pace_is("floor BETWEEN 1.9 * $limit AND 3 * $limit", 'an old table: it is twice 
 faults_arm(kinds => ['open'], error => 'ENOENT', path => '/proc/*/schedstat', times => 1000000);
 pace_is("limited_by = 'blind' AND harm IS NULL AND rate BETWEEN floor AND 1.5 * floor", 'the sensor is lost: the rate is that of the settings');
 faults_disarm();
-pace_is("limited_by <> 'blind' AND rate > 5 * floor", 'it is there again: the rate rises');
+pace_is("limited_by <> 'blind' AND rate > 2 * floor", 'it is there again: the rate rises');
 
 pv_reload_with($node, 'parvacuum.pace' => 'fixed');
 pace_is("limited_by = 'settings' AND rate = $limit AND since IS NULL", 'a reload makes the pace fixed again');
