@@ -216,8 +216,9 @@ END $$;
 CREATE FUNCTION oracle.rows_digest(rel regclass) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
-    columns text := (SELECT string_agg(format(', coalesce(t.%I::text, ''null'')', attname), '' ORDER BY attnum)
-                     FROM pg_attribute WHERE attrelid = rel AND attnum > 0 AND NOT attisdropped AND attname <> 'chunk_id');
+    columns text := (SELECT string_agg(format(', quote_nullable(t.%I)', attname), '' ORDER BY attnum)
+                     FROM pg_attribute a JOIN pg_class c ON c.oid = attrelid
+                     WHERE attrelid = rel AND attnum > 0 AND NOT attisdropped AND (attname <> 'chunk_id' OR relkind <> 't'));
     digest text;
 BEGIN
     EXECUTE format('SELECT count(*) || '' rows, digest '' || '

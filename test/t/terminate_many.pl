@@ -1,5 +1,5 @@
 # A background worker that a signal ends inside a critical section takes down the whole
-# server.  So workers and background leaders are terminated many times during both
+# server.  So workers and background leaders are terminated hundreds of times during both
 # heap passes, without sleeps, where a signal would be harmless.
 
 use strict;
@@ -14,7 +14,7 @@ use Test::More;
 use Time::HiRes qw(time);
 
 # As many in each phase, as far as the time allows
-my $wanted = $ENV{PV_TERMINATIONS} // 40;
+my $wanted = $ENV{PV_TERMINATIONS} // 60;
 my $seconds = $ENV{PV_SECONDS} // 60;
 
 my $node = pv_node('many');
@@ -76,7 +76,7 @@ for my $phase ('scanning heap', 'vacuuming heap')
 
 	my $n = pv_sql($node, "SELECT n FROM done WHERE phase = '$phase'");
 	note "$phase: $n processes terminated, $failed runs ended by it, $finished not";
-	cmp_ok($n, '>=', 35, "$phase: many processes were terminated");
+	cmp_ok($n, '>=', 50, "$phase: many processes were terminated");
 	cmp_ok($failed, '>=', 5, "$phase: runs have failed");
 
 	ok(pv_await($node, q{
