@@ -7,8 +7,9 @@
  *
  * A checkpoint that comes because max_wal_size is used up makes clients write
  * all pages to WAL once more.  One that comes sooner than checkpoint_warning
- * after the one before is too frequent, as the server says itself.  So the WAL
- * since then must not be more than this time justifies.
+ * after the one before is too frequent, as the server says itself.  So the
+ * share of max_wal_size that is used up must not be more than the share of this
+ * time that has passed, but for what may be written at once.
  *
  * A standby that cannot replay what vacuums write shows old rows, and takes
  * long to become the primary.  What was written parvacuum.pace_max_lag ago must
