@@ -17,11 +17,11 @@ our @EXPORT = qw(pv_bare_node pv_node pv_sql pv_setup pv_trial pv_findings pv_st
   pv_await pv_processes pv_no_crash pv_differences pv_start_pgbench pv_catch_up pv_new_log pv_log_seen pv_session pv_hold pv_await_held %pv_place $pv_held pv_kept_files pv_is_like_stock pv_reload_with pv_await_ready pv_repeat_until pv_lengthen %pv_money);
 
 my $test_dir = dirname(__FILE__) . '/..';
-my $await_sql = q{
-	CREATE OR REPLACE FUNCTION await(query text, answer text) RETURNS bool LANGUAGE plpgsql AS $$
+my $await_sql = qq{
+	CREATE OR REPLACE FUNCTION await(query text, answer text) RETURNS bool LANGUAGE plpgsql AS \$\$
 	DECLARE
 		a text;
-		until timestamptz = clock_timestamp() + '3 min';
+		until timestamptz = clock_timestamp() + '$PostgreSQL::Test::Utils::timeout_default s';
 	BEGIN
 		WHILE clock_timestamp() < until LOOP
 			PERFORM pg_stat_clear_snapshot();
@@ -32,7 +32,7 @@ my $await_sql = q{
 			PERFORM pg_sleep(0.01);
 		END LOOP;
 		RETURN false;
-	END $$;
+	END \$\$;
 };
 
 # The servers of this test.
