@@ -145,9 +145,9 @@ pv_redirect_is_broken(Page page, ItemId root)
  * Plan the pruning of a chain whose root is a redirected line pointer.
  *
  * A broken redirection may lead to the root of another chain.  If that root
- * stays, both stay: maybe the damage is that its tuple has lost its mark, and
- * nothing else leads to it.  If it is removed, whatever leads to it has to be
- * removed as well.
+ * stays, both stay: maybe its tuple has lost its mark, and nothing else leads
+ * to it.  If it is removed, whatever leads to it has to be removed as well.  So
+ * has a redirection with a length, which core would take for a tuple.
  */
 static bool
 prune_redirect(PvPagePruneState *state, OffsetNumber root)
@@ -159,7 +159,7 @@ prune_redirect(PvPagePruneState *state, OffsetNumber root)
 
 	if (pv_redirect_is_broken(page, itemid))
 	{
-		if (tuple_at(page, target) == NULL ||
+		if (tuple_at(page, target) == NULL || ItemIdHasStorage(itemid) ||
 			(state->action[target] != PV_LP_STAYS &&
 			 state->action[target] != PV_LP_STAYS_RECENTLY_DEAD))
 			plan_root(state, root, InvalidOffsetNumber);

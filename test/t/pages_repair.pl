@@ -46,6 +46,7 @@ my %wrong = (
 	item_leads_to_zero => sub { patch($_[0], BLOCK + 24 + 4 * 2, 'L', sub { 2 << 15 }) },
 	item_leads_to_row => sub { patch($_[0], BLOCK + 24 + 4 * 2, 'L', sub { 7 | 2 << 15 }) },
 	item_leads_back => sub { patch($_[0], BLOCK + 24 + 4 * 2, 'L', sub { 2 | 2 << 15 }) },
+	item_has_length => sub { patch($_[0], BLOCK + 24 + 4 * 2, 'L', sub { 7 | 2 << 15 | 1 << 17 }) },
 	item_leads_to_dead => sub { patch($_[0], BLOCK + 24 + 4 * 2, 'L', sub { 5 | 2 << 15 }) },
 	too_many_items => sub { patch($_[0], BLOCK + 12, 'S', sub { 24 + 4 * 400 }) },
 	version_follows_itself => sub {
@@ -99,13 +100,14 @@ my @cases = (
 	{ name => 'hint_unset', before => [$delete], wrong => ['hint_is_stale'] });
 
 # Damage on which core fails an assertion, or writes where it should not.  Our vacuum
-# leaves these line pointers, or fails with this error.
+# leaves these line pointers unused, or fails with this error.
 my @alone = (
 	{ name => 'redirect_to_row', before => [ $delete, $to_dead, 'DELETE FROM $T WHERE ctid = \'(1,7)\'' ], wrong => ['item_leads_to_row'], unused => [ 3, 5, 7 ] },
 	{ name => 'redirect_back', before => [ $delete, $to_dead, 'DELETE FROM $T WHERE ctid = \'(1,2)\'' ], wrong => ['item_leads_back'], unused => [ 2, 3, 5 ] },
 	{ name => 'redirect_to_chain', before => [ $delete, $to_dead, 'UPDATE $T SET v = 1 WHERE ctid = \'(1,7)\'' ], wrong => ['item_leads_to_row'], unused => [ 3, 5 ] },
-	{ name => 'redirect_to_live', before => [ $delete, $to_dead, 'DELETE FROM $T WHERE ctid = \'(1,8)\'' ], wrong => ['item_leads_to_row'], unused => [ 5, 8 ], remains => 1 },
-	{ name => 'redirect_back_to_live', before => [ $delete, $to_dead ], wrong => ['item_leads_back'], unused => [5], remains => 1 },
+	{ name => 'redirect_to_live', before => [ $delete, $to_dead, 'DELETE FROM $T WHERE ctid = \'(1,8)\'' ], wrong => ['item_leads_to_row'], unused => [ 5, 8 ], asserts => 1 },
+	{ name => 'redirect_back_to_live', before => [ $delete, $to_dead ], wrong => ['item_leads_back'], unused => [5], asserts => 1 },
+	{ name => 'redirect_with_length', before => [ $delete, $to_dead, 'DELETE FROM $T WHERE ctid = \'(1,8)\'' ], wrong => ['item_has_length'], unused => [ 3, 5, 8 ], asserts => 1 },
 	{ name => 'mark_of_dead_items', before => [ $delete, $to_dead ], wrong => ['page_is_marked'], left => 1 },
 	{ name => 'many_items', before => [], wrong => ['too_many_items'], error => 'has 400 line pointers, which is more than it has room for' },
 	{ name => 'old_inserter', before => ['UPDATE $T SET v = 1 WHERE ctid = \'(1,2)\''], wrong => ['xmin_is_old'], core_error => qr/found xmin 4 from before relfrozenxid \d/ },
@@ -113,7 +115,7 @@ my @alone = (
 		wrong => [ 'item_leads_nowhere', 'version_follows_itself' ], error => 'has a chain of row versions that does not end' });
 
 # Core asserts that a page which it changes has no such damage.
-@alone = grep { !$_->{remains} } @alone if sql('SHOW debug_assertions') eq 'on';
+@alone = grep { !$_->{asserts} } @alone if sql('SHOW debug_assertions') eq 'on';
 
 # A page that becomes all-visible is written although nothing else changes it.  The restart
 # replays no WAL.
