@@ -1,8 +1,8 @@
 # The adaptive pace: the scheduler is faster while clients do not feel it, slower when they do,
 # and as fast as its limits say when nobody can tell, or a standby or a checkpoint would suffer later.
 #
-# One client computes or, while a switch is on and the scheduler's worker works, waits as if for a
-# page.  So it is harmed by the vacuum as much as the vacuum works, on a busy machine too.
+# One client computes or, while a switch is on and the scheduler uses cost units, waits as if for a
+# page.  So it is harmed while vacuums work and not while they pause, however slow or busy the machine.
 
 use strict;
 use warnings FATAL => 'all';
@@ -46,14 +46,18 @@ sql('CREATE EXTENSION IF NOT EXISTS parvacuum_test', 'CREATE TABLE switch AS SEL
 	'CREATE UNLOGGED TABLE big (a int, b char(4000)) WITH (parvacuum.enabled, parvacuum.workers = 0, autovacuum_enabled = off)', 'ALTER TABLE big ALTER b SET STORAGE PLAIN',
 	q{INSERT INTO big SELECT i, 'x' FROM generate_series(1, 120000) i}, 'DELETE FROM big WHERE a % 4 = 0',
 	q{CREATE PROCEDURE be_a_client() LANGUAGE plpgsql AS $$
+		DECLARE
+			units bigint;
+			before bigint = 0;
 		BEGIN
 			LOOP
-				PERFORM pg_stat_clear_snapshot();
-				IF EXISTS (SELECT FROM switch WHERE is_on) AND EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker' AND state = 'active' AND wait_event IS DISTINCT FROM 'VacuumDelay') THEN
+				SELECT cost_units INTO units FROM parvacuum_scheduler_stats();
+				IF units > before AND EXISTS (SELECT FROM switch WHERE is_on) THEN
 					PERFORM parvacuum_test_wait(20000);
 				ELSE
 					PERFORM count(*) FROM generate_series(1, 2000);
 				END IF;
+				before = units;
 				COMMIT;
 			END LOOP;
 		END $$});
