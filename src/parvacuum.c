@@ -44,7 +44,7 @@ PG_MODULE_MAGIC;
 extern PGDLLEXPORT void _PG_init(void);
 
 static const PvShmemPart shmem_parts[] = {
-	{NULL, NULL, pv_wait_shmem_startup},
+	{pv_wait_shmem_size, NULL, pv_wait_shmem_startup},
 	{pv_reserve_shmem_size, NULL, pv_reserve_shmem_startup},
 	{pv_cost_shmem_size, NULL, pv_cost_shmem_startup},
 	{pv_queue_shmem_size, "parvacuum_queue", pv_queue_shmem_startup},

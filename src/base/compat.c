@@ -11,6 +11,7 @@
 #include <ctype.h>
 
 #include "access/multixact.h"
+#include "catalog/catalog.h"
 #include "utils/guc_tables.h"
 #include "utils/rel.h"
 
@@ -270,8 +271,9 @@ pv_vacuum_max_threshold(const AutoVacOpts *options)
  * and zero, if the table is not known.  This waits for no other process.
  */
 bool
-pv_fetch_counts(bool shared, Oid relid, PvCounts *counts)
+pv_fetch_counts(Oid relid, PvCounts *counts)
 {
+	bool		shared = IsSharedRelation(relid);
 	bool		may_free;
 	TimestampTz analyzed_at;
 #if PG_VERSION_NUM >= 190000
@@ -309,6 +311,16 @@ pv_fetch_counts(bool shared, Oid relid, PvCounts *counts)
 	if (may_free)
 		pfree(entry);
 	return true;
+}
+
+/* Return when the table was last vacuumed, by the statistics; 0 if never. */
+TimestampTz
+pv_last_vacuum(Oid relid)
+{
+	PvCounts	counts;
+
+	(void) pv_fetch_counts(relid, &counts);
+	return counts.vacuumed_at;
 }
 
 /* Report to the statistics; PG 18 has the start time, PG 19 the relation. */

@@ -260,8 +260,6 @@ typedef RelFileNode PvLocator;
 	((params)->max_eager_freeze_failure_rate)
 #define PV_TRACK_DELAYS					(&track_cost_delay_timing)
 #define pv_tracks_delays()				track_cost_delay_timing
-#define pv_delay_ms() \
-	(MyBEEntry->st_progress_param[PROGRESS_VACUUM_DELAY_TIME] / 1000000.0)
 #define pv_may_signal_autovacuum() \
 	has_privs_of_role(GetUserId(), ROLE_PG_SIGNAL_AUTOVACUUM_WORKER)
 #define PV_MAY_SIGNAL_AUTOVACUUM \
@@ -273,7 +271,6 @@ typedef RelFileNode PvLocator;
 #define pv_eager_failure_rate(params)	0.0
 #define PV_TRACK_DELAYS					NULL
 #define pv_tracks_delays()				false
-#define pv_delay_ms()					0.0
 #define pv_may_signal_autovacuum()		superuser()
 #define PV_MAY_SIGNAL_AUTOVACUUM		"superusers"
 #endif
@@ -413,7 +410,8 @@ typedef struct PvCounts
 	TimestampTz done_at;		/* vacuumed or analyzed */
 } PvCounts;
 
-extern bool pv_fetch_counts(bool shared, Oid relid, PvCounts *counts);
+extern bool pv_fetch_counts(Oid relid, PvCounts *counts);
+extern TimestampTz pv_last_vacuum(Oid relid);
 extern struct config_generic *pv_find_setting(const char *name);
 
 

@@ -190,10 +190,7 @@ void
 pv_process_work(pg_atomic_uint32 *leader_gave_up, void (*work) (void *arg),
 				void *arg)
 {
-	/*
-	 * This callback runs before the one of core that unmaps the segment.  It
-	 * stays registered, because only the latest callback could be canceled.
-	 */
+	/* This runs before core's callback that unmaps the segment, and stays */
 	before_shmem_exit(forget_leader, (Datum) 0);
 	leader_flag = leader_gave_up;
 	pqsignal(SIGTERM, leave_or_die);

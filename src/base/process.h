@@ -35,7 +35,10 @@ enum
 	PV_NEVENTS
 };
 
+extern Size pv_wait_shmem_size(void);
 extern void pv_wait_shmem_startup(LWLock *its_lock);
+extern void pv_launcher_begin(void);
+extern void pv_launcher_wake(void);
 extern uint32 pv_wait_event[PV_NEVENTS];
 extern void pv_wait_at(const char *place, Oid relid);
 
@@ -55,7 +58,7 @@ pv_wait_point(const char *place, Oid relid)
 /* The part of one module */
 typedef struct PvShmemPart
 {
-	Size		(*size) (void); /* NULL: it needs no space */
+	Size		(*size) (void);
 	const char *lock;			/* name of its lock; NULL: it has none */
 	void		(*startup) (LWLock *lock);	/* called with AddinShmemInitLock
 											 * held */
@@ -64,5 +67,8 @@ typedef struct PvShmemPart
 extern void pv_shmem_init(const PvShmemPart *all_parts, int n);
 extern bool pv_shmem_attached(void);
 extern bool pv_dsm_has_room(Size bytes, Size more);
+
+/* Where the C library keeps POSIX shared memory on Linux */
+#define PV_SHM_DIR				"/dev/shm"
 
 #endif							/* PV_PROCESS_H */

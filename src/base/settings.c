@@ -107,7 +107,7 @@ static const Setting settings[] = {
 		"Starts the scheduler, which vacuums and analyzes the tables that parvacuum is enabled for.",
 	"It does what autovacuum does, by autovacuum's settings, and can replace autovacuum or run beside it."},
 	{"parvacuum.scheduler_workers", PGC_INT, PGC_SIGHUP, 0,
-		{.number = &pv_guc_scheduler_workers}, 1, PV_MAX_SCHEDULER_WORKERS,
+		{.number = &pv_guc_scheduler_workers}, 1, PV_MAX_SCHED_WORKERS,
 		"Sets the number of tables that the scheduler vacuums at a time.",
 	"Its workers are taken from max_worker_processes.  Large tables get all of them but one."},
 	{"parvacuum.scheduler_max_cost", PGC_INT, PGC_SIGHUP, 0,
@@ -120,8 +120,8 @@ static const Setting settings[] = {
 	"It has more for a large table."},
 	{"parvacuum.pace_max_lag", PGC_INT, PGC_SIGHUP, GUC_UNIT_MS,
 		{.number = &pv_guc_pace_max_lag}, 0, INT_MAX,
-		"Sets the lag of a standby from which on the scheduler is no faster than its cost limits allow.",
-	"It applies to the adaptive pace; 0 means that standbys do not slow the scheduler down."},
+		"Sets the lag of a standby from which on automatic vacuums are no faster than cost limits allow.",
+	"It applies to the adaptive pace; 0 means that standbys do not slow vacuums down."},
 	{"parvacuum.keep_limit", PGC_INT, PGC_SIGHUP, GUC_UNIT_KB,
 		{.number = &pv_guc_keep_limit}, 0, MAX_KILOBYTES,
 		"Sets the disk space for the dead items that vacuums keep in case they are interrupted.",
@@ -303,7 +303,7 @@ pv_guc_init(void)
 							   NULL);
 
 	DefineCustomEnumVariable("parvacuum.pace",
-							 "Sets how fast the scheduler's vacuums are.",
+							 "Sets how fast automatic vacuums are.",
 							 "\"fixed\" is as fast as the cost limits allow; \"adaptive\" is faster, as long as that does not make clients wait longer.",
 							 &pv_guc_pace, PV_PACE_FIXED, pace_modes,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);

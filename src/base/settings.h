@@ -45,7 +45,7 @@ extern int	pv_guc_stats_size;	/* tables with totals; 0: none */
 #define PV_MAX_HISTORY_SIZE			100000
 #define PV_MAX_STATS_SIZE			100000
 
-#define PV_MAX_SCHEDULER_WORKERS	64
+#define PV_MAX_SCHED_WORKERS		64
 #define PV_MAX_RUNS					256
 
 /* For one session; changed by SET */

@@ -40,8 +40,7 @@ request_shmem(void)
 
 	for (int i = 0; i < nparts; i++)
 	{
-		if (parts[i].size)
-			RequestAddinShmemSpace(parts[i].size());
+		RequestAddinShmemSpace(parts[i].size());
 		if (parts[i].lock)
 			RequestNamedLWLockTranche(parts[i].lock, 1);
 	}
@@ -103,9 +102,6 @@ pv_shmem_attached(void)
  * ----------------------------------------------------------------
  */
 
-/* Where the C library keeps POSIX shared memory on Linux */
-#define POSIX_SHM_DIR			"/dev/shm"
-
 /* Left there for other processes, which cannot do with less */
 #define LEFT_FOR_OTHERS			((Size) 2 * 1024 * 1024)
 
@@ -143,7 +139,7 @@ pv_dsm_has_room(Size bytes, Size more)
 	struct statvfs fs;
 
 	if (dynamic_shared_memory_type == DSM_IMPL_POSIX &&
-		statvfs(POSIX_SHM_DIR, &fs) == 0 && fs.f_blocks > 0)
+		statvfs(PV_SHM_DIR, &fs) == 0 && fs.f_blocks > 0)
 		return (uint64) fs.f_bavail * fs.f_frsize >=
 			bytes + Max(more, LEFT_FOR_OTHERS) ||
 			main_memory_has_room(bytes + more);

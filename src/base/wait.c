@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * wait.c
- *	  Names of our waits, and places where a test can stop a vacuum.
+ *	  Names of our waits, how the launcher is woken up, and places where a
+ *	  test can stop a vacuum.
  *
  * From PG 17 on pg_stat_activity shows these names in wait_event, with the
  * type "Extension".  Before, they all are "Extension".  Sleeps of cost-based
@@ -18,8 +19,10 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
+#include "storage/latch.h"
 #include "storage/lock.h"
 #include "storage/proc.h"
+#include "storage/shmem.h"
 
 #include "base/compat.h"
 #include "base/process.h"
@@ -40,6 +43,18 @@ static const char *const event_names[PV_NEVENTS] = {
 uint32		pv_wait_event[PV_NEVENTS];
 
 /*
+ * In main shared memory: the latch of the last launcher, NULL before the first
+ * one.  It exists for as long as the server, whoever owns it.
+ */
+static Latch *volatile *launcher_latch = NULL;
+
+Size
+pv_wait_shmem_size(void)
+{
+	return MAXALIGN(sizeof(Latch *));
+}
+
+/*
  * Define the names, in the postmaster, each time that shared memory is
  * initialized.  Core has a limited number of them, and later another extension
  * may have used them up.  A vacuum must not fail for want of a name.
@@ -47,8 +62,31 @@ uint32		pv_wait_event[PV_NEVENTS];
 void
 pv_wait_shmem_startup(LWLock *its_lock)
 {
+	bool		found;
+
 	for (int i = 0; i < PV_NEVENTS; i++)
 		pv_wait_event[i] = pv_named_wait_event(event_names[i]);
+	launcher_latch = ShmemInitStruct("parvacuum launcher", pv_wait_shmem_size(),
+									 &found);
+	if (!found)
+		*launcher_latch = NULL;
+}
+
+/* This process is the launcher from now on. */
+void
+pv_launcher_begin(void)
+{
+	*launcher_latch = MyLatch;
+}
+
+/* Wake the launcher up, if there is any. */
+void
+pv_launcher_wake(void)
+{
+	Latch	   *latch = *launcher_latch;
+
+	if (latch != NULL)
+		SetLatch(latch);
 }
 
 /* Wait here if this is the place that parvacuum.wait_at names. */

@@ -186,8 +186,7 @@ dead_tuples(const PvVacuum *vac)
 {
 	PvCounts	counts;
 
-	return pv_fetch_counts(vac->rel->rd_rel->relisshared,
-						   RelationGetRelid(vac->rel), &counts) ?
+	return pv_fetch_counts(RelationGetRelid(vac->rel), &counts) ?
 		counts.dead : -1;
 }
 

@@ -287,7 +287,8 @@ append_usage(StringInfo buf, const PvVacuum *vac)
 	const char *memory = "";
 
 	if (pv_tracks_delays())
-		appendStringInfo(buf, "delay time: %.3f ms\n", pv_delay_ms());
+		appendStringInfo(buf, "delay time: %.3f ms\n",
+						 pv_progress_delay_ms(MyBEEntry->st_progress_param));
 	if (PV_REPORTS_STORE)
 		memory = psprintf("memory usage: dead item storage %.2f MB accumulated across %d %s (limit %.2f MB each)\n",
 						  vac->store_bytes / mb, vac->store_resets,

@@ -343,17 +343,9 @@ set_vacuum_options(Relation rel, const VacuumParams *params,
 
 /*
  * Let the engine vacuum the relation.  Meanwhile the transaction is read-only
- * for statements.
- *
- * The cleanup of a BRIN index runs functions of the table's owner.  If one of
- * these wrote anything, the transaction would get an XID, which the snapshots
- * of other sessions leave out because of PROC_IN_VACUUM.  They would take the
- * written rows for aborted, and leave hint bits that say so for good.  A
- * function that writes despite this is found by its XID, in engine/index_am.c.
+ * for statements, as pv_forbid_writes() explains.  A function of the table's
+ * owner that writes despite this is found by its XID, in engine/index_am.c.
  * An error ends the transaction, and with it the read-only state.
- *
- * Core: storage/ipc/procarray.c, GetSnapshotData; executor/execMain.c,
- * ExecCheckXactReadOnly; tcop/utility.c, PreventCommandIfReadOnly.
  */
 static void
 vacuum_by_engine(Relation rel, VacuumParams *params,

@@ -66,6 +66,7 @@ extern bool pv_slot_serves(Relation rel);
 
 /* Relations by OID and name (relation.c) */
 
+extern Form_pg_class pv_class_row(Oid relid);
 extern List *pv_expand_relation(Oid relid, char relkind);
 extern char *pv_qualified_relname(Oid relid);
 extern char *pv_quoted_relname(Oid relid);

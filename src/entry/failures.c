@@ -77,23 +77,6 @@ remove_old(HTAB *failures, const PvFailureKey *key, TimestampTz now)
 	return n;
 }
 
-/* Return the entry of that key, or NULL. */
-static PvFailure *
-find_exactly(HTAB *failures, const PvFailureKey *key)
-{
-	return hash_search(failures, key, HASH_FIND, NULL);
-}
-
-/* Return the key of the entry for all further tables of the role. */
-static PvFailureKey
-key_of_rest(const PvFailureKey *key)
-{
-	PvFailureKey rest = *key;
-
-	rest.relid = InvalidOid;
-	return rest;
-}
-
 /*
  * Count a failure of the table.  If there is no room for another entry, the
  * failure does not count.
@@ -103,13 +86,14 @@ pv_failures_add(HTAB *failures, const PvFailureKey *key, bool canceled,
 				TimestampTz now)
 {
 	PvFailureKey actual = *key;
-	PvFailure  *failure = find_exactly(failures, key);
+	PvFailure  *failure = hash_search(failures, key, HASH_FIND, NULL);
 	bool		found;
 
 	if (failure == NULL &&
 		remove_old(failures, key, now) >= PV_MAX_FAILURES_OF_ROLE)
-		actual = key_of_rest(key);
-	if (failure == NULL && find_exactly(failures, &actual) == NULL &&
+		actual.relid = InvalidOid;	/* all further tables of the role */
+	if (failure == NULL &&
+		hash_search(failures, &actual, HASH_FIND, NULL) == NULL &&
 		hash_get_num_entries(failures) >= PV_MAX_FAILURES)
 		return;
 	failure = hash_search(failures, &actual, HASH_ENTER_NULL, &found);
@@ -126,10 +110,12 @@ pv_failures_add(HTAB *failures, const PvFailureKey *key, bool canceled,
 const PvFailure *
 pv_failures_find(HTAB *failures, const PvFailureKey *key)
 {
-	PvFailure  *failure = find_exactly(failures, key);
-	PvFailureKey rest = key_of_rest(key);
+	PvFailure  *failure = hash_search(failures, key, HASH_FIND, NULL);
+	PvFailureKey rest = *key;
 
-	return failure != NULL ? failure : find_exactly(failures, &rest);
+	rest.relid = InvalidOid;
+	return failure != NULL ? failure :
+		hash_search(failures, &rest, HASH_FIND, NULL);
 }
 
 
@@ -237,7 +223,7 @@ pv_failures_pause(Oid relid, Oid role, bool analyze, bool danger,
 	if (hash_get_num_entries(shared_failures) == 0)
 		return 0;
 	LWLockAcquire(lock, LW_SHARED);
-	failure = danger ? find_exactly(shared_failures, &key) :
+	failure = danger ? hash_search(shared_failures, &key, HASH_FIND, NULL) :
 		pv_failures_find(shared_failures, &key);
 	if (failure != NULL)
 	{

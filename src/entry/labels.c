@@ -416,9 +416,9 @@ read_parents(void *arg)
 
 /*
  * Read the options of all tables of this database, into a memory context below
- * the current one; pv_labels_free() frees them.  If they cannot be read, no
- * table has any.  If only the parents of partitions cannot be read, partitions
- * inherit nothing.
+ * the current one, which the caller deletes when it is done with them.  If
+ * they cannot be read, no table has any.  If only the parents of partitions
+ * cannot be read, partitions inherit nothing.
  */
 PvLabels *
 pv_labels_read(void)
@@ -441,13 +441,6 @@ pv_labels_read(void)
 	labels->inherits = labels->readable && labels->any &&
 		pv_labels_read_safely(read_parents, labels);
 	return labels;
-}
-
-/* Free all that pv_labels_read() has allocated. */
-void
-pv_labels_free(PvLabels *labels)
-{
-	MemoryContextDelete(labels->context);
 }
 
 /*

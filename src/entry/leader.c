@@ -14,7 +14,6 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "access/parallel.h"
 #include "access/xact.h"
 #include "commands/vacuum.h"
@@ -34,7 +33,6 @@
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/syscache.h"
 
 #include "base/borrowed.h"
 #include "base/process.h"
@@ -212,7 +210,6 @@ list_relations(const PvRunShared *run)
 {
 	List	   *relations = NIL;
 	ListCell   *lc;
-	HeapTuple	tuple;
 	Form_pg_class form;
 
 	if (!run->skip_locked)
@@ -225,18 +222,16 @@ list_relations(const PvRunShared *run)
 						pv_qualified_relname(run->relid))));
 		return NIL;
 	}
-	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(run->relid));
-	if (!HeapTupleIsValid(tuple))
+	form = pv_class_row(run->relid);
+	if (form == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("relation with OID %u no longer exists", run->relid),
 				 errhint("It was dropped when the vacuum was about to begin.")));
-	form = (Form_pg_class) GETSTRUCT(tuple);
-	if (!pv_may_vacuum(run->relid, form->relisshared))
+	if (!pv_may_vacuum(run->relid))
 		pv_refuse_vacuum(ERROR, NameStr(form->relname));
 	foreach(lc, pv_expand_relation(run->relid, form->relkind))
 		relations = add_relation(relations, lfirst_oid(lc));
-	ReleaseSysCache(tuple);
 	UnlockRelationOid(run->relid, AccessShareLock);
 	return relations;
 }

@@ -86,7 +86,7 @@ extern void pv_labels_lock_if_free(Oid catalog, Oid index, const char *name);
 /* For a database scan */
 typedef struct PvLabels
 {
-	MemoryContext context;		/* of all this */
+	MemoryContext context;		/* of all this; to free it, delete that */
 	bool		any;			/* there are labels, or they are unreadable */
 	bool		readable;		/* the labels could be read */
 	bool		inherits;		/* the parents could be read */
@@ -95,7 +95,6 @@ typedef struct PvLabels
 } PvLabels;
 
 extern PvLabels *pv_labels_read(void);
-extern void pv_labels_free(PvLabels *labels);
 extern void pv_labels_find(PvLabels *labels, Oid relid, bool is_partition,
 						   PvOptions *options);
 

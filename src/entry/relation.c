@@ -28,6 +28,15 @@
 #include "base/compat.h"
 #include "entry/dispatch.h"
 
+/* Return a copy of the relation's row in pg_class, or NULL if it is gone. */
+Form_pg_class
+pv_class_row(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(relid));
+
+	return HeapTupleIsValid(tuple) ? (Form_pg_class) GETSTRUCT(tuple) : NULL;
+}
+
 /*
  * Return the OIDs of the table and of the tables that VACUUM includes with it:
  * all partitions of a partitioned table, and from PG 18 on the children of any
@@ -89,19 +98,12 @@ pv_open_unlocked(Oid relid, LOCKMODE lockmode)
 bool
 pv_is_toast_of(Relation rel, Oid toast_parent)
 {
-	HeapTuple	tuple;
-	bool		result = false;
+	Form_pg_class parent;
 
 	if (rel->rd_rel->relkind != RELKIND_TOASTVALUE)
 		return !OidIsValid(toast_parent);
-	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(toast_parent));
-	if (HeapTupleIsValid(tuple))
-	{
-		result = ((Form_pg_class) GETSTRUCT(tuple))->reltoastrelid ==
-			RelationGetRelid(rel);
-		ReleaseSysCache(tuple);
-	}
-	return result;
+	parent = pv_class_row(toast_parent);
+	return parent != NULL && parent->reltoastrelid == RelationGetRelid(rel);
 }
 
 

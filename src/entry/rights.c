@@ -50,6 +50,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "catalog/catalog.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
@@ -73,25 +74,19 @@
  * we raise errors.
  */
 bool
-pv_may_vacuum(Oid relid, bool is_shared)
+pv_may_vacuum(Oid relid)
 {
 	return pv_may_maintain(relid, GetUserId()) ||
-		(!is_shared && pv_owns_database(MyDatabaseId, GetUserId()));
+		(!IsSharedRelation(relid) &&
+		 pv_owns_database(MyDatabaseId, GetUserId()));
 }
 
 /* The same for a table that may be gone; then no role may. */
 bool
 pv_may_vacuum_oid(Oid relid)
 {
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	bool		may;
-
-	if (!HeapTupleIsValid(tuple))
-		return false;
-	may = pv_may_vacuum(relid,
-						((Form_pg_class) GETSTRUCT(tuple))->relisshared);
-	ReleaseSysCache(tuple);
-	return may;
+	return SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) &&
+		pv_may_vacuum(relid);
 }
 
 /* Report, at the given level, that the current role may not vacuum a table. */
@@ -109,10 +104,10 @@ pv_refuse_vacuum(int elevel, const char *relname)
  * no rows, but numbers of them, as the cumulative statistics do.
  */
 bool
-pv_may_plan(Oid relid, bool is_shared)
+pv_may_plan(Oid relid)
 {
 	return pv_may_see_all() || pv_owns_relation(relid, GetUserId()) ||
-		pv_may_vacuum(relid, is_shared);
+		pv_may_vacuum(relid);
 }
 
 /* Report, at the given level, that the current role may not see that plan. */

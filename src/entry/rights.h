@@ -11,10 +11,10 @@
 #include "nodes/primnodes.h"
 
 /* Tables. */
-extern bool pv_may_vacuum(Oid relid, bool is_shared);
+extern bool pv_may_vacuum(Oid relid);
 extern bool pv_may_vacuum_oid(Oid relid);
 extern void pv_refuse_vacuum(int elevel, const char *relname);
-extern bool pv_may_plan(Oid relid, bool is_shared);
+extern bool pv_may_plan(Oid relid);
 extern void pv_refuse_plan(int elevel, const char *relname);
 extern void pv_check_owner(const RangeVar *relation, Oid relid, Oid oldrelid,
 						   void *arg);

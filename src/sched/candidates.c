@@ -127,7 +127,7 @@ pv_need_state(Form_pg_class form, PvTableState *state, TimestampTz *done_at)
 	memset(state, 0, sizeof(*state));
 	/* where nothing is counted, a vacuum does not reset old counts either */
 	state->counted = pgstat_track_counts &&
-		pv_fetch_counts(form->relisshared, form->oid, &counts);
+		pv_fetch_counts(form->oid, &counts);
 	state->dead = counts.dead;
 	state->inserted = counts.inserted;
 	state->modified = counts.modified;
@@ -479,7 +479,7 @@ pv_need_scan(bool *nothing)
 	*nothing = !pv_guc_enabled && AutoVacuumingActive() && !scan.labels->any;
 	if (*nothing)
 	{
-		pv_labels_free(scan.labels);
+		MemoryContextDelete(scan.labels->context);
 		return NIL;
 	}
 	scan.pg_class = table_open(RelationRelationId, AccessShareLock);
@@ -490,7 +490,7 @@ pv_need_scan(bool *nothing)
 	for_each_table(&scan, true, consider_toast);
 
 	hash_destroy(scan.options);
-	pv_labels_free(scan.labels);
+	MemoryContextDelete(scan.labels->context);
 	table_close(scan.pg_class, AccessShareLock);
 	list_sort(scan.found, compare_found);
 	return scan.found;

@@ -422,8 +422,8 @@ begin(void)
 
 	SetConfigOption("stats_fetch_consistency", "none", PGC_SUSET,
 					PGC_S_OVERRIDE);
+	pv_launcher_begin();
 	pv_queue_launcher_begin();
-	pv_history_set_writer(MyLatch);
 	ereport(DEBUG1, (errmsg_internal("parvacuum launcher started")));
 	pv_pacer_begin();
 	follow_configuration();

@@ -19,7 +19,6 @@
 #include "port/atomics.h"
 #include "postmaster/bgworker.h"
 #include "storage/block.h"
-#include "storage/latch.h"
 #include "storage/lwlock.h"
 #include "utils/hsearch.h"
 
@@ -34,9 +33,6 @@
 
 /* Owners whose worker time is known */
 #define PV_MAX_CHARGES			2048
-
-/* The highest value of parvacuum.scheduler_workers. */
-#define PV_MAX_SCHED_WORKERS	64
 
 /*
  * While the lock is held no more entries than this are visited one after the
@@ -273,7 +269,6 @@ typedef enum PvCount
 typedef struct PvQueueShared
 {
 	pg_atomic_uint64 counts[PV_NCOUNTS];
-	Latch	   *launcher_latch; /* NULL: there is no launcher */
 	uint32		next_token;
 	int			nentries;
 	PvQueueEntry *places[PV_QUEUE_SIZE];	/* NULL: free */
@@ -385,7 +380,6 @@ extern void pv_sched_count(PvCount what);
 extern uint64 pv_sched_counted(PvCount what);
 
 extern void pv_queue_launcher_begin(void);
-extern void pv_queue_wake_launcher(void);
 
 extern PvWorkerSlot *pv_queue_attach(int slot, uint32 token);
 extern void pv_queue_set_connected(void);

@@ -17,12 +17,12 @@
 #include "miscadmin.h"
 #include "postmaster/autovacuum.h"
 #include "storage/ipc.h"
-#include "storage/proc.h"
 #include "storage/shmem.h"
 #include "utils/timestamp.h"
 
 #include "base/clock.h"
 #include "base/compat.h"
+#include "base/process.h"
 #include "sched/queue.h"
 #include "throttle/cost.h"
 
@@ -113,22 +113,11 @@ pv_queue_lock(LWLockMode mode)
 	return &queues;
 }
 
-/*
- * Wake the launcher.  It does not look by itself whether a worker has given
- * its place up, which is done below.  The caller holds the lock.
- */
-void
-pv_queue_wake_launcher(void)
-{
-	if (queues.shared->launcher_latch != NULL)
-		SetLatch(queues.shared->launcher_latch);
-}
-
 void
 pv_queue_unlock(void)
 {
 	if (had_place && !my_slot->large)
-		pv_queue_wake_launcher();
+		pv_launcher_wake();
 	LWLockRelease(lock);
 }
 
@@ -178,14 +167,6 @@ pv_queue_copy(Oid database, PvItem **items)
  * ----------------------------------------------------------------
  */
 
-static void
-launcher_exit(int code, Datum arg)
-{
-	(void) pv_queue_lock(LW_EXCLUSIVE);
-	queues.shared->launcher_latch = NULL;
-	pv_queue_unlock();
-}
-
 /*
  * This process is the launcher from now on.  Workers that the one before has
  * started and that have not attached may have ended without any report.
@@ -194,7 +175,6 @@ void
 pv_queue_launcher_begin(void)
 {
 	(void) pv_queue_lock(LW_EXCLUSIVE);
-	queues.shared->launcher_latch = &MyProc->procLatch;
 	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
 	{
 		PvWorkerSlot *slot = &queues.shared->slots[i];
@@ -203,7 +183,6 @@ pv_queue_launcher_begin(void)
 			pv_queue_remove_worker(&queues, slot);
 	}
 	pv_queue_unlock();
-	before_shmem_exit(launcher_exit, 0);
 }
 
 
@@ -221,7 +200,7 @@ worker_exit(int code, Datum arg)
 		pv_queue_remove_worker(&queues, my_slot);
 	else
 		pv_queue_fail_worker(&queues, my_slot);
-	pv_queue_wake_launcher();
+	pv_launcher_wake();
 	pv_queue_unlock();
 	pv_cost_count_worker(-1);
 	my_slot = NULL;
@@ -327,6 +306,6 @@ pv_queue_cancel(const PvQueues *q, PvWorkerSlot *slot)
 		return false;
 	if (slot->canceled_at == PV_NEVER)
 		slot->canceled_at = q->now;
-	pv_queue_wake_launcher();
+	pv_launcher_wake();
 	return true;
 }

@@ -54,6 +54,7 @@
 #include "base/borrowed.h"
 #include "base/compat.h"
 #include "base/guard.h"
+#include "base/process.h"
 #include "base/ring.h"
 #include "engine/index_vacuum.h"
 #include "engine/vacuum.h"
@@ -487,7 +488,7 @@ pv_table_finish(const PvTableWork *work)
 	if (work->slot->entry != NULL && work->put_back)
 	{
 		pv_queue_put_back(queues, work->slot);
-		pv_queue_wake_launcher();
+		pv_launcher_wake();
 	}
 	else if (work->slot->entry != NULL)
 		pv_queue_finish(queues, work->slot, work->done, work->reason,

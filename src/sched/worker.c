@@ -42,6 +42,7 @@
 #include "base/borrowed.h"
 #include "base/compat.h"
 #include "base/guard.h"
+#include "base/process.h"
 #include "entry/failures.h"
 #include "sched/queue.h"
 #include "sched/table.h"
@@ -124,7 +125,7 @@ end_scan(bool complete, bool nothing, int64 used)
 	pv_sched_count(PV_COUNT_SCANS);
 	if (!complete)
 		pv_sched_count(PV_COUNT_QUEUE_FULL);
-	pv_queue_wake_launcher();
+	pv_launcher_wake();
 	pv_queue_unlock();
 	pv_queue_forget_cancel();
 	return report;

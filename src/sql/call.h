@@ -34,6 +34,8 @@ extern void pv_check_not_null(FunctionCallInfo fcinfo, int arg,
 							  const char *name, const char *hint);
 extern int	pv_workers_arg(FunctionCallInfo fcinfo, int arg);
 
+#define PV_HINT_DEFAULT			"Omit the argument to use its default."
+
 /* The table. */
 extern bool pv_check_relation(Form_pg_class form, int elevel);
 extern void pv_raise_no_relation(Oid relid);

@@ -44,9 +44,6 @@
 
 PG_FUNCTION_INFO_V1(parvacuum_check);
 
-/* Where POSIX shared memory is on Linux */
-#define SHM_FOLDER				"/dev/shm"
-
 /* A smaller ring waits for the WAL at each page that it reuses */
 #define SMALL_RING_KB			2048
 
@@ -277,18 +274,18 @@ check_shared_memory(List **rows)
 	uint64		total;
 
 	if (dynamic_shared_memory_type != DSM_IMPL_POSIX ||
-		statvfs(SHM_FOLDER, &fs) != 0)
+		statvfs(PV_SHM_DIR, &fs) != 0)
 		return;
 	total = (uint64) fs.f_blocks * fs.f_frsize;
 	if (total + (uint64) min_dynamic_shared_memory * 1024 * 1024 >= work_mem)
 		return;
 	pv_advise(rows, NULL, PV_WARNING, "shared_memory", "maintenance_work_mem",
-			  SHM_FOLDER " is smaller than the memory that one vacuum with workers may use.",
-			  psprintf(SHM_FOLDER " has " UINT64_FORMAT " MB, " UINT64_FORMAT " MB free; maintenance_work_mem or autovacuum_work_mem is " UINT64_FORMAT " MB",
+			  PV_SHM_DIR " is smaller than the memory that one vacuum with workers may use.",
+			  psprintf(PV_SHM_DIR " has " UINT64_FORMAT " MB, " UINT64_FORMAT " MB free; maintenance_work_mem or autovacuum_work_mem is " UINT64_FORMAT " MB",
 					   total / (1024 * 1024),
 					   (uint64) fs.f_bavail * fs.f_frsize / (1024 * 1024),
 					   work_mem / (1024 * 1024)),
-			  "Enlarge " SHM_FOLDER " (in a container, its option for the size of shared memory), or lower maintenance_work_mem.");
+			  "Enlarge " PV_SHM_DIR " (in a container, its option for the size of shared memory), or lower maintenance_work_mem.");
 }
 
 static void

@@ -232,17 +232,6 @@ database_created(void)
 	return stat(path, &st) == 0 ? time_t_to_timestamptz(st.st_mtime) : 0;
 }
 
-/* Return when the table was last vacuumed, by the statistics; 0 if never. */
-static TimestampTz
-last_vacuum(const Checked *table)
-{
-	PvCounts	counts;
-
-	(void) pv_fetch_counts(table->form->relisshared, table->form->oid,
-						   &counts);
-	return counts.vacuumed_at;
-}
-
 /*
  * Could the table have had a vacuum by now?  Not in the first naptimes of the
  * server, the database and the table.  The age of the table's rows says since
@@ -298,7 +287,7 @@ check_neglect(List **rows, const Checked *table)
 	if (table->state.dead < table->due_from * NEGLECTED_SCORE ||
 		table->state.dead < 1)
 		return;
-	last = last_vacuum(table);
+	last = pv_last_vacuum(table->form->oid);
 	if (last != 0 ?
 		!TimestampDifferenceExceeds(last, GetCurrentTimestamp(),
 									NEGLECTED_MS) :
@@ -384,7 +373,7 @@ check_failures(List **rows, const Checked *table)
 	pv_history_unlock();
 	if (!failed || totals.failed < FAILURES)
 		return;
-	if (last.id != 0 && last_vacuum(table) > last.end_time)
+	if (last.id != 0 && pv_last_vacuum(table->form->oid) > last.end_time)
 		return;
 	error = last.error[0] == '\0' ? "" :
 		psprintf(": %s", pv_readable(last.error, last.encoding));

@@ -13,16 +13,15 @@
 
 #include <math.h>
 
-#include "access/htup_details.h"
 #include "catalog/pg_class.h"
 #include "funcapi.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
-#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "base/clock.h"
 #include "base/settings.h"
+#include "entry/dispatch.h"
 #include "entry/rights.h"
 #include "sched/queue.h"
 #include "sql/call.h"
@@ -259,15 +258,13 @@ Datum
 parvacuum_drop_kept(PG_FUNCTION_ARGS)
 {
 	Oid			relid = PG_GETARG_OID(0);
-	HeapTuple	tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(relid));
-	Form_pg_class form;
+	Form_pg_class form = pv_class_row(relid);
 	bool		dropped;
 
 	pv_check_preloaded("parvacuum_drop_kept()");
-	if (!HeapTupleIsValid(tuple))
+	if (form == NULL)
 		pv_raise_no_relation(relid);
-	form = (Form_pg_class) GETSTRUCT(tuple);
-	if (!pv_may_vacuum(relid, form->relisshared))
+	if (!pv_may_vacuum(relid))
 		pv_refuse_vacuum(ERROR, NameStr(form->relname));
 	dropped = pv_kept_drop_object(RelationRelationId, relid);
 	if (OidIsValid(form->reltoastrelid))

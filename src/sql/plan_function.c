@@ -15,7 +15,6 @@
 
 #include <math.h>
 
-#include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/transam.h"
 #include "catalog/pg_class.h"
@@ -27,7 +26,6 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/syscache.h"
 
 #include "base/compat.h"
 #include "entry/dispatch.h"
@@ -48,8 +46,6 @@ enum
 	ARG_DISABLE_PAGE_SKIPPING
 };
 
-#define HINT_DEFAULT	"Omit the argument to use its default."
-
 /*
  * Translate the arguments into what VACUUM gets from its options.
  *
@@ -61,9 +57,9 @@ read_params(FunctionCallInfo fcinfo, VacuumParams *params)
 	int			workers = pv_workers_arg(fcinfo, ARG_WORKERS);
 	bool		freeze;
 
-	pv_check_not_null(fcinfo, ARG_FREEZE, "freeze", HINT_DEFAULT);
+	pv_check_not_null(fcinfo, ARG_FREEZE, "freeze", PV_HINT_DEFAULT);
 	pv_check_not_null(fcinfo, ARG_DISABLE_PAGE_SKIPPING,
-					  "disable_page_skipping", HINT_DEFAULT);
+					  "disable_page_skipping", PV_HINT_DEFAULT);
 	freeze = PG_GETARG_BOOL(ARG_FREEZE);
 
 	memset(params, 0, sizeof(*params));
@@ -93,21 +89,18 @@ read_params(FunctionCallInfo fcinfo, VacuumParams *params)
 static bool
 check_relation(Oid relid, Oid toast_parent, bool named)
 {
-	HeapTuple	tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(relid));
+	Form_pg_class form = pv_class_row(relid);
 	int			elevel = named ? ERROR : WARNING;
-	Form_pg_class form;
 
-	if (!HeapTupleIsValid(tuple))
+	if (form == NULL)
 	{
 		if (named)
 			pv_raise_no_relation(relid);
 		return false;
 	}
-	form = (Form_pg_class) GETSTRUCT(tuple);
 	if (!pv_check_relation(form, elevel))
 		return false;
-	if (pv_may_plan(OidIsValid(toast_parent) ? toast_parent : relid,
-					form->relisshared))
+	if (pv_may_plan(OidIsValid(toast_parent) ? toast_parent : relid))
 		return true;
 	pv_refuse_plan(elevel, NameStr(form->relname));
 	return false;

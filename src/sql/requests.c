@@ -20,7 +20,6 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "catalog/pg_class.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -28,7 +27,6 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/syscache.h"
 
 #include "base/compat.h"
 #include "base/process.h"
@@ -95,7 +93,7 @@ enqueue_relation(Request *request, Form_pg_class form, Oid toast_parent)
 	if (!request->limited)
 		pv_failures_forget(form->oid, form->relowner, true);
 	result = pv_queue_request(pv_queue_lock(LW_EXCLUSIVE), &item);
-	pv_queue_wake_launcher();
+	pv_launcher_wake();
 	pv_queue_unlock();
 	if (result != PV_ENQUEUE_FULL)
 		request->has_place = true;
@@ -119,13 +117,11 @@ enqueue_relation(Request *request, Form_pg_class form, Oid toast_parent)
 static void
 enqueue_one(Request *request, Oid relid, int elevel)
 {
-	HeapTuple	tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(relid));
-	Form_pg_class form;
+	Form_pg_class form = pv_class_row(relid);
 
-	if (!HeapTupleIsValid(tuple))
+	if (form == NULL)
 		return;
-	form = (Form_pg_class) GETSTRUCT(tuple);
-	if (!pv_may_vacuum(relid, form->relisshared))
+	if (!pv_may_vacuum(relid))
 	{
 		pv_refuse_vacuum(elevel, NameStr(form->relname));
 		put_row(request, relid, "permission denied");
@@ -141,21 +137,19 @@ enqueue_one(Request *request, Oid relid, int elevel)
 	}
 
 	enqueue_relation(request, form, InvalidOid);
-	tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(form->reltoastrelid));
-	if (HeapTupleIsValid(tuple))
-		enqueue_relation(request, (Form_pg_class) GETSTRUCT(tuple), relid);
+	form = pv_class_row(form->reltoastrelid);
+	if (form != NULL)
+		enqueue_relation(request, form, relid);
 }
 
 /* Raise an error if a relation of this kind cannot be queued. */
 static void
 check_relation(Oid relid)
 {
-	HeapTuple	tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(relid));
-	Form_pg_class form;
+	Form_pg_class form = pv_class_row(relid);
 
-	if (!HeapTupleIsValid(tuple))
+	if (form == NULL)
 		pv_raise_no_relation(relid);
-	form = (Form_pg_class) GETSTRUCT(tuple);
 	if (form->relkind != RELKIND_RELATION &&
 		form->relkind != RELKIND_MATVIEW &&
 		form->relkind != RELKIND_PARTITIONED_TABLE)
@@ -185,8 +179,7 @@ parvacuum_enqueue(PG_FUNCTION_ARGS)
 
 	pv_check_server("parvacuum_enqueue()");
 	pv_check_not_null(fcinfo, 0, "rel", "Name the table to be vacuumed.");
-	pv_check_not_null(fcinfo, 1, "urgent",
-					  "Omit the argument to use its default.");
+	pv_check_not_null(fcinfo, 1, "urgent", PV_HINT_DEFAULT);
 	relid = PG_GETARG_OID(0);
 	request.urgent = PG_GETARG_BOOL(1);
 	if (!pv_guc_scheduler)

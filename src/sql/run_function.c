@@ -60,8 +60,6 @@ enum
 /* The type parvacuum_cluster_run has so many more columns, before the others. */
 #define PV_CLUSTER_COLUMNS		6
 
-#define HINT_DEFAULT	"Omit the argument to use its default."
-
 
 /* ----------------------------------------------------------------
  *		Arguments and checks
@@ -73,7 +71,7 @@ static void
 add_if_true(FunctionCallInfo fcinfo, int arg, const char *name,
 			StringInfo options, const char *option)
 {
-	pv_check_not_null(fcinfo, arg, name, HINT_DEFAULT);
+	pv_check_not_null(fcinfo, arg, name, PV_HINT_DEFAULT);
 	if (PG_GETARG_BOOL(arg))
 		appendStringInfo(options, ", %s", option);
 }
@@ -89,7 +87,7 @@ add_index_cleanup(FunctionCallInfo fcinfo, StringInfo options)
 	bool		value;
 
 	pv_check_not_null(fcinfo, ARG_INDEX_CLEANUP, "index_cleanup",
-					  HINT_DEFAULT);
+					  PV_HINT_DEFAULT);
 	given = text_to_cstring(PG_GETARG_TEXT_PP(ARG_INDEX_CLEANUP));
 	if (pg_strcasecmp(given, "auto") == 0)
 		return;
@@ -117,7 +115,7 @@ deadline_arg(FunctionCallInfo fcinfo)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("time_limit must be greater than zero"),
-				 errhint(HINT_DEFAULT)));
+				 errhint(PV_HINT_DEFAULT)));
 	return DatumGetTimestampTz(deadline);
 }
 
@@ -174,7 +172,7 @@ check_relation(Oid relid, bool unlocked)
 	if (!RelationIsValid(rel))
 		pv_raise_no_relation(relid);
 	(void) pv_check_relation(rel->rd_rel, ERROR);
-	if (!pv_may_vacuum(relid, rel->rd_rel->relisshared))
+	if (!pv_may_vacuum(relid))
 		pv_refuse_vacuum(ERROR, RelationGetRelationName(rel));
 	if (unlocked &&
 		CheckRelationLockedByMe(rel, ShareUpdateExclusiveLock, true))

@@ -68,7 +68,6 @@ typedef struct Stratum
 
 typedef struct SurveyState
 {
-	Relation	rel;
 	PvVacuum   *vac;
 	Buffer		vmbuffer;
 	Stratum		unseen;			/* not all-visible */
@@ -104,7 +103,7 @@ static void
 note_block(BlockNumber blkno, void *arg)
 {
 	SurveyState *state = arg;
-	uint8		mapbits = visibilitymap_get_status(state->rel, blkno,
+	uint8		mapbits = visibilitymap_get_status(state->vac->rel, blkno,
 												   &state->vmbuffer);
 	Stratum    *stratum = mapbits & VISIBILITYMAP_ALL_VISIBLE ?
 		&state->visible : &state->unseen;
@@ -194,7 +193,7 @@ look_at_page(SurveyState *state, Buffer buf, PageFindings *found)
 			continue;
 		tuple.t_data = (HeapTupleHeader) PageGetItem(page, itemid);
 		tuple.t_len = ItemIdGetLength(itemid);
-		tuple.t_tableOid = RelationGetRelid(state->rel);
+		tuple.t_tableOid = RelationGetRelid(state->vac->rel);
 		ItemPointerSet(&tuple.t_self, BufferGetBlockNumber(buf), offnum);
 		look_at_tuple(state, buf, &tuple, found);
 	}
@@ -215,7 +214,7 @@ sample_pages(SurveyState *state, Stratum *stratum)
 		PageFindings found;
 
 		CHECK_FOR_INTERRUPTS();
-		buf = ReadBuffer(state->rel, stratum->blocks[i]);
+		buf = ReadBuffer(state->vac->rel, stratum->blocks[i]);
 		LockBuffer(buf, BUFFER_LOCK_SHARE);
 		look_at_page(state, buf, &found);
 		UnlockReleaseBuffer(buf);
@@ -376,7 +375,7 @@ pv_survey(Relation rel, VacuumParams *params, const PvVacuumOptions *options,
 {
 	PvVacuum   *vac = palloc0(sizeof(PvVacuum));
 	PvVacuumPlan *plan = &vac->plan;
-	SurveyState state = {.rel = rel,.vac = vac,.vmbuffer = InvalidBuffer};
+	SurveyState state = {.vac = vac,.vmbuffer = InvalidBuffer};
 	bool		skippedallvis;	/* one that is not all-frozen is skipped */
 
 	memset(survey, 0, sizeof(*survey));

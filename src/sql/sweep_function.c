@@ -14,7 +14,6 @@
 #include "access/genam.h"
 #include "access/table.h"
 #include "access/xact.h"
-#include "catalog/catalog.h"
 #include "catalog/index.h"
 #include "catalog/pg_class.h"
 #include "utils/lsyscache.h"
@@ -53,7 +52,7 @@ check_index(Oid indexoid, Oid heapoid)
 				 errmsg("cannot sweep \"%s\"", get_rel_name(indexoid)),
 				 errdetail_relkind_not_supported(relkind),
 				 errhint("Only indexes can be swept; of a partitioned index, those of its partitions.")));
-	if (!pv_may_vacuum(relid, IsSharedRelation(relid)))
+	if (!pv_may_vacuum(relid))
 		pv_refuse_vacuum(ERROR, get_rel_name(relid));
 	if (OidIsValid(heapoid) && relid != heapoid)
 		ereport(ERROR,

@@ -10,14 +10,12 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "catalog/pg_class.h"
 #include "funcapi.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "tcop/utility.h"
 #include "utils/builtins.h"
-#include "utils/syscache.h"
 
 #include "base/guard.h"
 #include "base/settings.h"
@@ -45,31 +43,23 @@ parvacuum_table_options(PG_FUNCTION_ARGS)
 		[PV_ORIGIN_DEFAULT] = "default",
 	};
 	Oid			relid = PG_GETARG_OID(0);
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Form_pg_class form = pv_class_row(relid);
 	int			encoding = GetDatabaseEncoding();
 	PvRow		row = {0};
 	PvOptions	effective;
-	Form_pg_class form;
 	const char *declined = NULL;
 	const char *window;
 	const char *detail;
 	PvWindow	of_setting;
 
-	if (!HeapTupleIsValid(tuple))
+	if (form == NULL || !pv_relkind_has_options(form->relkind))
 		PG_RETURN_NULL();
-	form = (Form_pg_class) GETSTRUCT(tuple);
-	if (!pv_relkind_has_options(form->relkind))
-	{
-		ReleaseSysCache(tuple);
-		PG_RETURN_NULL();
-	}
 
 	pv_options_look_up(relid, form->relispartition, &effective);
 	window = effective.window != NULL ? effective.window :
 		pv_window_parse(pv_guc_window, &of_setting, &detail);
 	if (form->relkind != RELKIND_PARTITIONED_TABLE)
 		declined = pv_dispatch_declines(form, InvalidOid);
-	ReleaseSysCache(tuple);
 
 	/* a value and its origin for each option, and why the engine declines */
 	for (PvOption i = 0; i < PV_NUM_OPTIONS; i++)

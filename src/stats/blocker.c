@@ -89,23 +89,12 @@ is_process(const PvBlocker *blocker)
 		blocker->kind == PV_BLOCKER_FEEDBACK;
 }
 
-/* Return the older of two transaction IDs, of which any may be invalid. */
-static TransactionId
-older(TransactionId a, TransactionId b)
-{
-	if (!TransactionIdIsValid(a))
-		return b;
-	if (!TransactionIdIsValid(b))
-		return a;
-	return TransactionIdPrecedes(a, b) ? a : b;
-}
-
 /* Return the older of transaction and snapshot of the process. */
 static TransactionId
 held_by(const PGPROC *proc)
 {
-	return older(*(volatile const TransactionId *) &proc->xid,
-				 *(volatile const TransactionId *) &proc->xmin);
+	return TransactionIdOlder(*(volatile const TransactionId *) &proc->xid,
+							  *(volatile const TransactionId *) &proc->xmin);
 }
 
 /*

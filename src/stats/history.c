@@ -53,6 +53,7 @@
 #include "utils/timestamp.h"
 
 #include "base/clock.h"
+#include "base/process.h"
 #include "base/settings.h"
 #include "stats/history.h"
 
@@ -75,7 +76,6 @@ typedef struct HistoryShared
 	bool		changing;		/* within a change, in which an immediate
 								 * shutdown may kill the process */
 	bool		unwritten;		/* something is not in the file */
-	Latch	   *writer;			/* of the launcher, or NULL */
 	PvRecords	records;		/* their arrays follow */
 } HistoryShared;
 
@@ -332,16 +332,14 @@ begin_change(void)
 static void
 end_change(void)
 {
-	Latch	   *writer = shared->unwritten ? NULL : shared->writer;
+	bool		was_written = !shared->unwritten;
 
 	pg_write_barrier();
 	shared->changing = false;
 	shared->unwritten = true;
 	LWLockRelease(lock);
-
-	/* the latch exists for as long as the server, whoever owns it */
-	if (writer != NULL)
-		SetLatch(writer);
+	if (was_written)
+		pv_launcher_wake();
 }
 
 /* Add a vacuum with what it did to indexes, where pv_history_exists(). */
@@ -482,31 +480,22 @@ pv_history_known_since(uint64 xid_age)
 	return oldest_sample(next > xid_age ? next - xid_age : 0).at;
 }
 
-/* The launcher has this latch from now on; take a first sample. */
-void
-pv_history_set_writer(Latch *latch)
-{
-	if (shared == NULL)
-		return;
-	LWLockAcquire(lock, LW_EXCLUSIVE);
-	shared->writer = latch;
-	LWLockRelease(lock);
-	take_sample(0);
-}
-
 /*
- * Take a sample and write the file if these are due.  Return the milliseconds
- * until one of them will be due, or -1 if there is no history.
+ * Launcher: take a sample and write the file if these are due; the first time
+ * a sample is.  Return the milliseconds until one of them will be due, or -1 if
+ * there is no history.
  */
 long
 pv_history_do_due(void)
 {
+	static int	sample_ms = 0;	/* the age at which another is taken */
 	static TimestampTz not_before = 0;	/* when the file may be written again */
 	TimestampTz now = pv_now();
 
 	if (shared == NULL)
 		return -1;
-	take_sample(PV_XID_SAMPLE_MS);
+	take_sample(sample_ms);
+	sample_ms = PV_XID_SAMPLE_MS;
 
 	/* without the lock, since there is mostly nothing to do */
 	if (!shared->unwritten)

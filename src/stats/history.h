@@ -14,7 +14,6 @@
 #include "datatype/timestamp.h"
 #include "executor/instrument.h"
 #include "lib/stringinfo.h"
-#include "storage/latch.h"
 #include "storage/lockdefs.h"
 #include "storage/lwlock.h"
 #include "utils/backend_status.h"
@@ -124,7 +123,6 @@ extern double pv_history_xid_rate(double *seconds);
 extern TimestampTz pv_history_known_since(uint64 xid_age);
 
 /* The process that takes samples, and writes the file from time to time. */
-extern void pv_history_set_writer(Latch *latch);
 extern long pv_history_do_due(void);
 
 /* The vacuum in this process, until it is added (history_run.c) */

@@ -377,17 +377,6 @@ try_to_enter(PvKept *wanted, PvKept *dropped)
 	return slot != NULL;
 }
 
-/* Return when the table was vacuumed last by the statistics, 0 if never. */
-static TimestampTz
-last_vacuum(Relation rel)
-{
-	PvCounts	counts;
-
-	(void) pv_fetch_counts(rel->rd_rel->relisshared, RelationGetRelid(rel),
-						   &counts);
-	return counts.vacuumed_at;
-}
-
 /*
  * Reserve a slot for the dead items of the table, and the bytes of their file,
  * and begin to fill in *kept.  Drop what was kept of the table before.  Return
@@ -408,7 +397,7 @@ pv_kept_reserve(Relation rel, uint64 bytes, PvKept *kept)
 	kept->owner = rel->rd_rel->relowner;
 	kept->since = GetCurrentTimestamp();
 	kept->bytes = bytes;
-	kept->vacuumed_at = last_vacuum(rel);
+	kept->vacuumed_at = pv_last_vacuum(RelationGetRelid(rel));
 
 	while (!try_to_enter(kept, &dropped))
 	{
@@ -570,7 +559,7 @@ pv_kept_find(Relation rel, PvKept *kept)
 	 */
 	if (found &&
 		(!pv_locator_equals(kept->locator, pv_locator(rel)) ||
-		 kept->vacuumed_at != last_vacuum(rel)))
+		 kept->vacuumed_at != pv_last_vacuum(RelationGetRelid(rel))))
 		kept->stale = true;
 	return found;
 }
