@@ -499,7 +499,7 @@ AS 'MODULE_PATHNAME', 'parvacuum_pace'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED STRICT;
 
 COMMENT ON FUNCTION parvacuum_pace() IS
-'what limits the speed of the scheduler now: settings (the pace is fixed, or nothing is vacuumed); nothing; rising (the rate is used and rises); harm (clients take longer because of vacuums); floor (they do, but the rate must not be lower); standby (a standby replays too late); checkpoint (a checkpoint would come too soon); or blind (what clients feel cannot be measured); since when; the cost units per second that are allowed now and in any case, 0 for no limit; and the share by which clients take longer';
+'what limits the speed of automatic vacuums now: settings (the pace is fixed, or nothing is vacuumed); nothing; rising (the rate is used and rises); harm (clients take longer because of vacuums); floor (they do, but the rate must not be lower); standby (a standby replays too late); checkpoint (a checkpoint would come too soon); or blind (what clients feel cannot be measured); since when; the cost units per second that are allowed now and in any case, 0 for no limit; and the share by which clients take longer';
 
 CREATE FUNCTION parvacuum_cancel(pid int)
 RETURNS bool

@@ -301,10 +301,10 @@ pv_set_portal_context(MemoryContext context)
  *
  *		Min(delay * balance / limit, delay * PV_MAX_SLEEP_FACTOR)
  *
- * and then sets the balance to 0.  These functions are for scheduler workers
- * and their parallel workers.  Only in core's autovacuum workers does it also
- * recompute the limit, and only in core's parallel vacuum is there a shared
- * balance.
+ * and then sets the balance to 0.  These functions are for processes that use
+ * the scheduler's balance.  In core's autovacuum workers it also recomputes the
+ * limit, and before PG 16 the delay, after the sleep.  Only in core's parallel
+ * vacuum is there a shared balance.
  *
  * Core: commands/vacuum.c, vacuum_delay_point.
  * ----------------------------------------------------------------

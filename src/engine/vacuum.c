@@ -198,7 +198,7 @@ open_pool(PvVacuum *vac, BufferAccessStrategy bstrategy)
 	if (pv_is_scheduler_worker)
 		pv_cost_follow_reloads();
 	else if (pv_is_automatic())
-		pv_cost_lead_autovacuum(&vac->options->own_costs);
+		pv_cost_lead_autovacuum(&shared->cost, &vac->options->own_costs);
 
 	/*
 	 * If the vacuum before has let another session have the table, the

@@ -17,7 +17,9 @@
  *					leads						and reloads change the budget
  *													(throttle/cost_autovacuum.c)
  *	SCHEDULER		scheduler worker and its	the cost balance of the scheduler
- *					workers						(throttle/cost_scheduler.c)
+ *					workers; with the adaptive	(throttle/cost_scheduler.c)
+ *					pace autovacuum worker that
+ *					leads, and its workers
  *
  *	mode			who sleeps
  *
@@ -169,15 +171,19 @@ pv_cost_follow_reloads(void)
 }
 
 /*
- * The same, for an autovacuum worker, whose budget also follows core's
- * balancing.  own says which limits no reload changes.
+ * The same, for an autovacuum worker, before it launches workers.  Its budget
+ * also follows core's balancing, or the pace.  own says which limits no reload
+ * changes.
  */
 void
-pv_cost_lead_autovacuum(const PvOwnCosts *own)
+pv_cost_lead_autovacuum(PvCostShared *shared, const PvOwnCosts *own)
 {
 	pv_cost_autovacuum_begin(own);
 	pv_cost_follow_reloads();
-	pv_cost.mode = PV_COST_AUTOVACUUM;
+	shared->on_balance =
+		!own->delay && !own->limit && pv_cost_join_balance();
+	if (!shared->on_balance)
+		pv_cost.mode = PV_COST_AUTOVACUUM;
 }
 
 /* Leader: read the configuration again, and give it to the workers. */
@@ -343,6 +349,8 @@ void
 pv_cost_restore(void)
 {
 	pv_cost_weigh_pages(1.0);
+	if (pv_cost_leave_balance())
+		pv_cost.mode = PV_COST_AUTOVACUUM;
 	if (saved.valid && pv_cost.mode != PV_COST_SCHEDULER)
 	{
 		pv_vacuum_cost_delay = saved.delay;

@@ -78,7 +78,8 @@ typedef struct PvOwnCosts
 
 extern void pv_cost_init(PvCostShared *shared, double scale);
 extern void pv_cost_follow_reloads(void);
-extern void pv_cost_lead_autovacuum(const PvOwnCosts *own);
+extern void pv_cost_lead_autovacuum(PvCostShared *shared,
+									const PvOwnCosts *own);
 extern void pv_cost_begin_indexes(PvCostShared *shared, int nsharers);
 extern void pv_cost_index_done(PvCostShared *shared, int nsharers);
 extern void pv_cost_begin_work(PvCostShared *shared);
@@ -127,6 +128,8 @@ extern void pv_cost_pause(int64 until);
 extern void pv_cost_count_worker(int change);
 
 extern void pv_cost_open_balance(void);
+extern bool pv_cost_join_balance(void);
+extern bool pv_cost_leave_balance(void);
 extern void pv_cost_close_balance(double delay, int limit);
 extern void pv_cost_charge(void);
 extern bool pv_cost_sleep_on(void);

@@ -4,9 +4,10 @@
  *	  The scheduler's cost balance.
  *
  * Scheduler workers and their parallel workers have one balance
- * (throttle/balance.c).  At a poll they charge what they have used, if it is
- * enough.  Then core's delay point sleeps, where that does no harm
- * (pv_make_sleep_due() in base/borrowed.c).
+ * (throttle/balance.c).  With the adaptive pace autovacuum workers that lead
+ * join it.  At a poll they charge what they have used, if it is enough.  Then
+ * core's delay point sleeps, where that does no harm (pv_make_sleep_due() in
+ * base/borrowed.c).
  *
  * Code of core that comes to no poll of ours, as in ANALYZE, sleeps by core's
  * own limit, which is set to a worker's part of the rate.  A change of the
@@ -26,11 +27,13 @@
 #include "commands/vacuum.h"
 #include "executor/instrument.h"
 #include "miscadmin.h"
+#include "storage/ipc.h"
 #include "storage/shmem.h"
 
 #include "base/borrowed.h"
 #include "base/clock.h"
 #include "base/compat.h"
+#include "base/process.h"
 #include "base/settings.h"
 #include "throttle/cost.h"
 #include "throttle/pace.h"
@@ -55,7 +58,7 @@ typedef struct BalanceShared
 								 * by the launcher */
 	pg_atomic_uint64 fixed_rate;	/* the same with the fixed pace */
 	pg_atomic_uint32 npauses;	/* incremented at the begin of each */
-	pg_atomic_uint32 nworkers;	/* scheduler workers */
+	pg_atomic_uint32 nworkers;	/* scheduler workers, and who has joined */
 	slock_t		mutex;			/* protects the next one */
 	PvPaceShown pace;
 } BalanceShared;
@@ -67,6 +70,7 @@ static struct
 {
 	bool		sleep_is_due;	/* what was charged is to be slept off */
 	bool		more_is_due;	/* ... and more than that sleep */
+	bool		has_joined;		/* it is an autovacuum worker */
 	uint32		npauses;		/* that it has seen */
 	BufferUsage flushed;		/* pgBufferUsage at the last flush */
 }			me;
@@ -144,7 +148,7 @@ pv_cost_set_fixed_rate(int64 rate)
 						   pv_usecs_of_machine());
 }
 
-/* Is there any scheduler worker? */
+/* Does any process use the balance? */
 bool
 pv_cost_has_workers(void)
 {
@@ -191,7 +195,7 @@ pv_cost_pace_shown(void)
 	return shown;
 }
 
-/* Count one scheduler worker more, or less. */
+/* Count one process with the balance more, or less. */
 void
 pv_cost_count_worker(int change)
 {
@@ -215,14 +219,38 @@ set_sleep(int64 rate, int64 usecs)
 	pv_set_core_sleep(rate * usecs / 1000000 / Max(n, 1), usecs);
 }
 
+/*
+ * The same, for code that comes to no poll.  In an autovacuum worker core puts
+ * its own limit in place of this one when it has slept, so the delay is the one
+ * that belongs to that.
+ */
+static void
+set_unpolled_sleep(int64 rate)
+{
+	PvCostBudget budget;
+
+	set_sleep(rate, UNPOLLED_USECS);
+	if (!me.has_joined)
+		return;
+	pv_cost_of_autovacuum(&budget);
+	pv_vacuum_cost_delay = budget.delay;
+}
+
+/* The sleep that was due is over. */
+static void
+end_sleep(int64 rate)
+{
+	me.sleep_is_due = false;
+	set_unpolled_sleep(rate);
+}
+
 /* All that was done has been charged. */
 static void
 begin_counting(int64 rate)
 {
-	me.sleep_is_due = false;
+	end_sleep(rate);
 	VacuumCostBalance = 0;
 	VacuumCostActive = rate > 0 && !pv_cost.failsafe;
-	set_sleep(rate, UNPOLLED_USECS);
 }
 
 /* Code that polls comes next. */
@@ -230,7 +258,7 @@ static void
 expect_polls(void)
 {
 	if (!me.sleep_is_due)
-		set_sleep(pv_cost_rate(), UNPOLLED_USECS);
+		set_unpolled_sleep(pv_cost_rate());
 }
 
 /* Throttle this process by the balance from now on. */
@@ -244,6 +272,47 @@ pv_cost_open_balance(void)
 	}
 	pv_cost.mode = PV_COST_SCHEDULER;
 	begin_counting(pv_cost_rate());
+}
+
+/* Leave the balance that pv_cost_join_balance() has joined, if it has. */
+bool
+pv_cost_leave_balance(void)
+{
+	if (!me.has_joined)
+		return false;
+	pv_cost_flush();
+	me.has_joined = false;
+	pv_cost_count_worker(-1);
+	return true;
+}
+
+static void
+leave_at_exit(int code, Datum arg)
+{
+	(void) pv_cost_leave_balance();
+}
+
+/*
+ * Autovacuum worker that leads: use the balance from now on, if the pace is
+ * adaptive and the fixed rate is what autovacuum's settings allow.  Return
+ * whether that is so.
+ */
+bool
+pv_cost_join_balance(void)
+{
+	static bool leaves_at_exit = false;
+
+	if (pv_guc_pace != PV_PACE_ADAPTIVE || pv_guc_scheduler_max_cost >= 0 ||
+		pv_cost_fixed_rate() == 0)
+		return false;
+	if (!leaves_at_exit)
+		before_shmem_exit(leave_at_exit, 0);
+	leaves_at_exit = true;
+	me.has_joined = true;
+	pv_cost_count_worker(1);
+	pv_launcher_wake();
+	pv_cost_open_balance();
+	return true;
 }
 
 /* Leave the balance, for a table with limits of its own. */
@@ -285,10 +354,7 @@ pv_cost_charge(void)
 	if (is_still_to_sleep())
 		return;
 	if (me.sleep_is_due)
-	{
-		me.sleep_is_due = false;
-		set_sleep(rate, UNPOLLED_USECS);
-	}
+		end_sleep(rate);
 	npauses = pg_atomic_read_u32(&shared_balance->npauses);
 	if (!me.more_is_due && npauses == me.npauses &&
 		VacuumCostBalance < rate * CHARGE_USECS / 1000000)
@@ -315,8 +381,11 @@ pv_cost_charge(void)
 bool
 pv_cost_sleep_on(void)
 {
-	if (!me.more_is_due || pv_cost.mode != PV_COST_SCHEDULER ||
-		is_still_to_sleep())
+	if (pv_cost.mode != PV_COST_SCHEDULER || is_still_to_sleep())
+		return false;
+	if (me.sleep_is_due)
+		end_sleep(pv_cost_rate());
+	if (!me.more_is_due)
 		return false;
 	pv_cost_charge();
 	pv_delay_point();
@@ -339,7 +408,7 @@ pv_cost_flush(void)
 		units -= PV_DUE_BALANCE;
 	me.more_is_due = charge_units(units, rate) >= MIN_SLEEP_USECS;
 	begin_counting(rate);
-	set_sleep(pv_cost_fixed_rate(), UNPOLLED_USECS);
+	set_unpolled_sleep(pv_cost_fixed_rate());
 	me.flushed = pgBufferUsage;
 }
 

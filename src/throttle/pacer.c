@@ -1,11 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * pacer.c
- *	  The launcher paces scheduler workers while it waits.
+ *	  The launcher paces automatic vacuums while it waits.
  *
- * With parvacuum.pace = adaptive, as long as there are scheduler workers, the
- * launcher looks at clients every few milliseconds.  It lets vacuums work and
- * pause in turn, and sets their rate (throttle/pace.c).
+ * With parvacuum.pace = adaptive, as long as there are scheduler workers or an
+ * autovacuum worker leads, the launcher looks at clients every few
+ * milliseconds.  It lets vacuums work and pause in turn, and sets their rate
+ * (throttle/pace.c).
  *
  *-------------------------------------------------------------------------
  */

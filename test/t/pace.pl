@@ -1,7 +1,7 @@
-# The adaptive pace: the scheduler is faster while clients do not feel it, slower when they do,
+# The adaptive pace: the scheduler, or autovacuum, is faster while clients do not feel it, slower when they do,
 # and as fast as its limits say when nobody can tell, or a standby or a checkpoint would suffer later.
 #
-# One client computes or, while a switch is on and the scheduler uses cost units, waits as if for a
+# One client computes or, while a switch is on and the vacuum uses cost units, waits as if for a
 # page.  So it is harmed while vacuums work and not while they pause, however slow or busy the machine.
 
 use strict;
@@ -132,6 +132,37 @@ sql(q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query ~ '^CAL
 pv_finish($client);
 ok(pv_await($node, q{SELECT vacuum_count > 0 FROM pg_stat_user_tables WHERE relname = 'big'}, 'true'), 'without clients the vacuum ends soon');
 pace_is("limited_by = 'settings' AND rate = $limit", 'after it the pace is fixed');
+
+# Autovacuum has the pace too, unless the scheduler or the table has limits of its own.
+sub autovacuum_begins
+{
+	my ($name) = @_;
+	ok(pv_await($node, q{SELECT heap_blks_scanned > 100 FROM pg_stat_progress_vacuum JOIN pg_stat_activity USING (pid) WHERE backend_type = 'autovacuum worker' AND relid = 'big'::regclass}, 'true'), $name);
+	return;
+}
+sub end_autovacuum { return sql(q{SELECT bool_and(pg_terminate_backend(pid, 180000)) FROM pg_stat_activity WHERE backend_type = 'autovacuum worker'}); }
+$client = pv_start_run($node, 'CALL be_a_client()');
+sql('DELETE FROM big WHERE a % 4 = 1');
+pv_reload_with($node, 'parvacuum.scheduler' => 'off', autovacuum_vacuum_cost_delay => '10ms', autovacuum => 'on');
+autovacuum_begins('autovacuum vacuums the table');
+is(sql('SELECT limited_by FROM parvacuum_pace()'), 'settings', 'it does not use a rate that is for the scheduler alone');
+pv_reload_with($node, 'parvacuum.scheduler_max_cost' => -1);
+end_autovacuum();
+autovacuum_begins('another worker vacuums the table');
+pace_is('rate > 3 * floor AND harm IS NOT NULL', 'a client that is not harmed: its rate rises');
+sql('UPDATE switch SET is_on = true');
+pace_is("limited_by IN ('harm', 'floor') AND harm > 0.05", 'a client that is: it falls');
+sql('UPDATE switch SET is_on = false', 'ALTER TABLE big SET (autovacuum_vacuum_cost_delay = 20)');
+end_autovacuum();
+pace_is("limited_by = 'settings'", 'the worker is terminated: nobody uses the pace');
+autovacuum_begins('a third one does, with the limits of the table');
+is(sql('SELECT limited_by FROM parvacuum_pace()'), 'settings', 'it does not use the pace');
+sql('ALTER TABLE big RESET (autovacuum_vacuum_cost_delay)');
+end_autovacuum();
+sql(q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query ~ '^CALL be_a_client'});
+pv_finish($client);
+ok(pv_await($node, q{SELECT autovacuum_count > 0 FROM pg_stat_user_tables WHERE relname = 'big'}, 'true'), 'without clients this vacuum ends soon, too');
+pace_is("limited_by = 'settings'", 'after it nobody uses the pace');
 pv_no_crash($node, 'the server');
 $node->stop;
 done_testing();
