@@ -164,6 +164,13 @@ for my $method (qw(stop restart kill9))
 	};
 }
 
+# A session that was idle for long may still end: its time is that of the last statement.
+{
+	no warnings 'redefine';
+	my $core = \&PostgreSQL::Test::BackgroundPsql::quit;
+	*PostgreSQL::Test::BackgroundPsql::quit = sub { $_[0]->{timeout}->start; goto &$core; };
+}
+
 # A session beside the test, which may last longer than one of its statements may.
 sub pv_session
 {
@@ -340,10 +347,10 @@ sub pv_start_run
 
 	local $ENV{PGOPTIONS} = $options;
 	local $ENV{PGAPPNAME} = $run{tag};
+	$run{timer} = IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default);
 	$run{handle} = IPC::Run::start(
 		[ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('postgres'), '-c', $sql ],
-		'<', \undef, '>', \$run{out}, '2>', \$run{err},
-		IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
+		'<', \undef, '>', \$run{out}, '2>', \$run{err}, $run{timer});
 	return \%run;
 }
 
@@ -351,6 +358,7 @@ sub pv_start_run
 sub pv_finish
 {
 	my ($run) = @_;
+	$run->{timer}->start;    # how long the test did other things does not matter
 	my $good = $run->{handle}->finish;
 	chomp $run->{out};
 	return $good;
