@@ -142,8 +142,8 @@ sub autovacuum_begins
 }
 sub end_autovacuum { return sql(q{SELECT bool_and(pg_terminate_backend(pid, 180000)) FROM pg_stat_activity WHERE backend_type = 'autovacuum worker'}); }
 $client = pv_start_run($node, 'CALL be_a_client()');
-sql('DELETE FROM big WHERE a % 4 = 1');
 pv_reload_with($node, 'parvacuum.scheduler' => 'off', autovacuum_vacuum_cost_delay => '10ms', autovacuum => 'on');
+sql('DELETE FROM big WHERE a % 4 = 1');
 autovacuum_begins('autovacuum vacuums the table');
 is(sql('SELECT limited_by FROM parvacuum_pace()'), 'settings', 'it does not use a rate that is for the scheduler alone');
 pv_reload_with($node, 'parvacuum.scheduler_max_cost' => -1);
