@@ -314,10 +314,27 @@ sql('CREATE TABLE other (id int PRIMARY KEY, k int) WITH (parvacuum.enabled, aut
 $node->stop;
 PostgreSQL::Test::RecursiveCopy::copypath($data, "$data.copy");
 
+# The server could not recover, or write a page whose damaged LSN is in the future.
+sub replace_files
+{
+	note 'the files of the server are replaced';
+	$node->stop('immediate', fail_ok => 1) if -e "$data/postmaster.pid";
+	$node->{_pid} = undef;
+	PostgreSQL::Test::Utils::system_or_bail('rm', '-rf', $data);
+	PostgreSQL::Test::RecursiveCopy::copypath("$data.copy", $data);
+	chmod 0700, $data;
+	$checksums = 0;
+	return;
+}
+
 sub one_batch
 {
 	my ($batch) = @_;
-	$node->start;
+	if (!$node->start(fail_ok => 1))
+	{
+		replace_files();
+		$node->start;
+	}
 	my @pairs = map { make_pair($_) } 1 .. PAIRS;
 	# what the catalog says of a table is the same as well
 	my @columns = qw(relfrozenxid relminmxid relpages reltuples relallvisible);
@@ -345,13 +362,7 @@ sub one_batch
 	}
 	else
 	{
-		note 'the server could not recover; its files are replaced';
-		$node->stop('immediate', fail_ok => 1) if -e "$data/postmaster.pid";
-		$node->{_pid} = undef;
-		PostgreSQL::Test::Utils::system_or_bail('rm', '-rf', $data);
-		PostgreSQL::Test::RecursiveCopy::copypath("$data.copy", $data);
-		chmod 0700, $data;
-		$checksums = 0;
+		replace_files();
 	}
 	return $good;
 }
