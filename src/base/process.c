@@ -190,7 +190,7 @@ void
 pv_process_work(pg_atomic_uint32 *leader_gave_up, void (*work) (void *arg),
 				void *arg)
 {
-	/* This runs before core's callback that unmaps the segment, and stays */
+	/* It runs before core unmaps the segment; see pv_process_lead() */
 	before_shmem_exit(forget_leader, (Datum) 0);
 	leader_flag = leader_gave_up;
 	pqsignal(SIGTERM, leave_or_die);

@@ -146,8 +146,8 @@ pv_redirect_is_broken(Page page, ItemId root)
  *
  * A broken redirection may lead to the root of another chain.  If that root
  * stays, both stay: maybe its tuple has lost its mark, and nothing else leads
- * to it.  If it is removed, whatever leads to it has to be removed as well.  So
- * has a redirection with a length, which core would take for a tuple.
+ * to it.  If it is removed, whatever leads to it has to be removed as well.  A
+ * redirection with a length is removed too, as core would take it for a tuple.
  */
 static bool
 prune_redirect(PvPagePruneState *state, OffsetNumber root)

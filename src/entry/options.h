@@ -86,7 +86,7 @@ extern void pv_labels_lock_if_free(Oid catalog, Oid index, const char *name);
 /* For a database scan */
 typedef struct PvLabels
 {
-	MemoryContext context;		/* of all this; to free it, delete that */
+	MemoryContext context;		/* of all this; the caller deletes it */
 	bool		any;			/* there are labels, or they are unreadable */
 	bool		readable;		/* the labels could be read */
 	bool		inherits;		/* the parents could be read */

@@ -171,8 +171,9 @@ pv_cost_follow_reloads(void)
 }
 
 /*
- * The same, for an autovacuum worker, before it launches workers.  Its budget
- * also follows core's balancing, or the pace.  own says which limits no reload
+ * The same, for an autovacuum worker, before it launches parallel workers.
+ * With the adaptive pace it may use the scheduler's balance.  Otherwise its
+ * budget also follows core's balancing.  own says which limits no reload
  * changes.
  */
 void

@@ -164,7 +164,7 @@ for my $method (qw(stop restart kill9))
 	};
 }
 
-# A session that was idle for long may still end: its time is that of the last statement.
+# The time that a session has to end does not include how long it was idle before.
 {
 	no warnings 'redefine';
 	my $core = \&PostgreSQL::Test::BackgroundPsql::quit;

@@ -140,7 +140,7 @@ sub autovacuum_begins
 	ok(pv_await($node, q{SELECT heap_blks_scanned > 100 FROM pg_stat_progress_vacuum JOIN pg_stat_activity USING (pid) WHERE backend_type = 'autovacuum worker' AND relid = 'big'::regclass}, 'true'), $name);
 	return;
 }
-sub end_autovacuum { return sql(q{SELECT bool_and(pg_terminate_backend(pid, 180000)) FROM pg_stat_activity WHERE backend_type = 'autovacuum worker'}); }
+sub end_autovacuum { return sql("SELECT bool_and(pg_terminate_backend(pid, ${PostgreSQL::Test::Utils::timeout_default}000)) FROM pg_stat_activity WHERE backend_type = 'autovacuum worker'"); }
 $client = pv_start_run($node, 'CALL be_a_client()');
 pv_reload_with($node, 'parvacuum.scheduler' => 'off', autovacuum_vacuum_cost_delay => '10ms', autovacuum => 'on');
 sql('DELETE FROM big WHERE a % 4 = 1');

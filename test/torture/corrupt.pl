@@ -246,18 +246,18 @@ sub is_by_chance
 	my ($name, $ours, $said) = @_;
 
 	# A tuple in the header has the page's LSN for its xmin, so that its status is known or not
-	# by chance.  Pruning moves tuples that share bytes apart, and they have others then.  Core
-	# plans what to freeze before that, up to PG 16 after that.  The engine does so before, but
-	# when core has pruned a page, it looks at the page once more.
+	# by chance.  Tuples that share bytes are moved apart by pruning, which changes their bytes.
+	# The engine and core from 17 on plan freezing before pruning, earlier core after it.  When
+	# core has pruned a page for the engine, the engine reads the page once more.
 	return 1 if $ours eq 'error' && $name =~ /a tuple in its header|tuples that overlap/;
 	return 1 if $name =~ /tuples that overlap/ && $said =~ /TRAP:.*heapam\.c/;
 
-	# What comes after a page in memory is any other page.  Core's HeapTupleSatisfiesVacuum()
-	# sets hint bits there, and a tuple that stays there ends in a PANIC.
+	# A line pointer beyond the end leads to whatever page is next in memory.  Core's
+	# HeapTupleSatisfiesVacuum() sets hint bits there.  If the tuple stays, pruning ends in a PANIC.
 	return 1 if $ours ne 'hangs' && $name =~ /a tuple in another page/ && $said !~ /signal 11/;
 
-	# A redirection to a row that has another line pointer stays, where core may remove it.  Its
-	# assertions about redirections allow neither that nor that it has a length.
+	# The engine keeps a redirection to a row that has its own line pointer, where core may
+	# remove it.  Core's assertions allow neither such a redirection nor one with a length.
 	return 1 if $said =~ /TRAP:.*(?:HeapTupleHeaderIsHeapOnly|ItemIdIsNormal).*pruneheap\.c/;
 	return 0;
 }
@@ -314,7 +314,8 @@ sql('CREATE TABLE other (id int PRIMARY KEY, k int) WITH (parvacuum.enabled, aut
 $node->stop;
 PostgreSQL::Test::RecursiveCopy::copypath($data, "$data.copy");
 
-# The server could not recover, or write a page whose damaged LSN is in the future.
+# Begin anew with the copy, if the server cannot recover, or cannot write a page whose damaged
+# LSN is in the future.
 sub replace_files
 {
 	note 'the files of the server are replaced';
