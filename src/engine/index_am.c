@@ -32,6 +32,7 @@
 
 #include "access/amapi.h"
 #include "access/gin_private.h"
+#include "access/htup_details.h"
 #include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/pg_am.h"
@@ -97,8 +98,11 @@ cleanup_runs_functions(Relation indrel)
 		case SPGIST_AM_OID:
 			return false;
 		default:
-			return RelationGetIndexExpressions(indrel) != NIL ||
-				RelationGetIndexPredicate(indrel) != NIL;
+			/* RelationGetIndexExpressions() would call the functions */
+			return !heap_attisnull(indrel->rd_indextuple,
+								   Anum_pg_index_indexprs, NULL) ||
+				!heap_attisnull(indrel->rd_indextuple,
+								Anum_pg_index_indpred, NULL);
 	}
 }
 

@@ -156,6 +156,26 @@ pv_reload_with($node, 'parvacuum.scheduler' => 'on', 'autovacuum' => 'off');
 hostile('CREATE TABLE mallory.self (id int) WITH (parvacuum.enabled)', 'INSERT INTO mallory.self SELECT i FROM generate_series(1, 1000) i');
 
 #
+# Constants: core calls an immutable function with constant arguments when it reads the
+# expressions of an index, before anything is evaluated.
+#
+hostile('CREATE FUNCTION mallory.constant(i int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RAISE LOG \'constant by % as %\', session_user, current_user; RETURN i; END $$',
+	map({ ("CREATE TABLE mallory.constant_$_ (id int)", "INSERT INTO mallory.constant_$_ SELECT i FROM generate_series(1, 1000) i",
+		(map { "CREATE INDEX ON mallory.$_" } "constant_$_ USING brin ((id + mallory.constant(1))) WITH (pages_per_range = 1)", "constant_$_ USING brin (id) WHERE id > mallory.constant(1)",
+			"constant_$_ ((id + mallory.constant(1)))", "constant_$_ USING gin ((ARRAY[id, mallory.constant(1)]))"), "DELETE FROM mallory.constant_$_ WHERE id <= 500") } qw(core ours)),
+	'ALTER TABLE mallory.constant_ours SET (parvacuum.enabled)');
+{
+	my $from = -s $node->logfile;
+	sql("SELECT count(*) FROM parvacuum_plan('mallory.$_')", "SELECT count(*) FROM parvacuum_sweep('mallory.${_}_expr_idx1')", "SELECT parvacuum_enqueue('mallory.$_')") for qw(constant_core constant_ours);
+	sql('SELECT count(*) FROM parvacuum_check()');
+	ok(pv_await($node, q{SELECT count(*) FROM pg_stat_all_tables WHERE relname ~ '^constant_' AND schemaname = 'mallory' AND vacuum_count > 0 AND analyze_count > 0}, 2), 'constants: both tables are vacuumed') or diag sql('SELECT * FROM parvacuum_queue');
+	$ways{$_}->('constant_ours') for qw(session run);
+	my $log = substr slurp_file($node->logfile), $from;
+	like($log, qr/LOG: .*constant by /, 'constants: the function is called');
+	is(join("\n", grep { !/ as mallory$/ } $log =~ /LOG: .*(constant by .*)/g), '', 'constants: always as the owner');
+}
+
+#
 # Labels: invalid options are refused, and do no harm.
 #
 my %labels = (
