@@ -491,7 +491,7 @@ BEGIN
         RAISE 'table "%" is not sharded', rel
             USING ERRCODE = 'wrong_object_type', HINT = 'Use parvacuum_run() for tables of one server.';
     ELSIF EXISTS (
-        SELECT FROM pg_locks l JOIN pg_class c ON c.oid = l.relation AND c.relkind <> 'f'
+        SELECT FROM pg_locks l JOIN pg_class c ON c.oid = l.relation AND (c.relkind <> 'f' OR l.mode = 'AccessExclusiveLock')
         WHERE l.pid = pg_backend_pid() AND l.locktype = 'relation' AND l.granted AND c.oid = ANY (@extschema@.parvacuum_cluster_leaves(rel))
           AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
           AND l.mode IN ('ShareUpdateExclusiveLock', 'ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock'))

@@ -387,12 +387,14 @@ pv_cluster_command(const Node *stmt)
 
 /* PG 19 has shared hash tables of fixed sizes only. */
 static inline HTAB *
-pv_shmem_hash(const char *name, int size, HASHCTL *info)
+pv_shmem_hash(const char *name, int size, Size keysize, Size entrysize)
 {
+	HASHCTL		info = {.keysize = keysize,.entrysize = entrysize};
+
 #if PG_VERSION_NUM >= 190000
-	return ShmemInitHash(name, size, info, HASH_ELEM | HASH_BLOBS);
+	return ShmemInitHash(name, size, &info, HASH_ELEM | HASH_BLOBS);
 #else
-	return ShmemInitHash(name, size, size, info,
+	return ShmemInitHash(name, size, size, &info,
 						 HASH_ELEM | HASH_BLOBS | HASH_FIXED_SIZE);
 #endif
 }

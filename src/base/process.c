@@ -40,6 +40,18 @@
 #include "base/process.h"
 
 /*
+ * Clear a cancel that was sent to this process, but perhaps not yet delivered.
+ * A pending signal that is not blocked is delivered before sigprocmask()
+ * returns (POSIX), so none arrives after this.
+ */
+void
+pv_process_clear_cancel(void)
+{
+	sigprocmask(SIG_SETMASK, &UnBlockSig, NULL);
+	QueryCancelPending = false;
+}
+
+/*
  * Return the path of this library, as core knows it.  A process that is to run
  * a function of the library then finds it among those that it has, and needs
  * no file.  By its name it would be looked for in dynamic_library_path, and a

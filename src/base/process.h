@@ -24,6 +24,7 @@ extern void pv_process_give_up(void);
 extern void pv_process_work(pg_atomic_uint32 *leader_gave_up,
 							void (*work) (void *arg), void *arg);
 extern void pv_process_check_leader(void);
+extern void pv_process_clear_cancel(void);
 
 /* What a process without work waits for; pg_stat_activity shows it (wait.c) */
 enum

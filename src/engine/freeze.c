@@ -33,19 +33,6 @@
 
 #include "engine/prune.h"
 
-/* Return the tuple at an offset if it stays, else NULL. */
-static inline HeapTupleHeader
-staying_tuple(const PvPagePruneState *state, OffsetNumber offnum)
-{
-	Page		page = BufferGetPage(state->buf);
-	ItemId		itemid = PageGetItemId(page, offnum);
-
-	if (!ItemIdIsNormal(itemid) ||
-		state->action[offnum] >= PV_LP_DEAD_IN_CHAIN)
-		return NULL;
-	return (HeapTupleHeader) PageGetItem(page, itemid);
-}
-
 /*
  * Plan to freeze everything that can be frozen in tuples that stay.  The page
  * may become all-frozen by that.
@@ -60,17 +47,21 @@ pv_plan_freezing_page(PvPagePruneState *state, bool whole)
 {
 	PvParticipant *self = state->self;
 	PvVisibility *vis = &state->result->vis;
-	OffsetNumber maxoff = PageGetMaxOffsetNumber(BufferGetPage(state->buf));
+	Page		page = BufferGetPage(state->buf);
+	OffsetNumber maxoff = PageGetMaxOffsetNumber(page);
 	bool		all_frozen = true;
 
 	pv_forget_freezing(state);
 	for (OffsetNumber offnum = FirstOffsetNumber; offnum <= maxoff;
 		 offnum = OffsetNumberNext(offnum))
 	{
-		HeapTupleHeader htup = staying_tuple(state, offnum);
+		ItemId		itemid = PageGetItemId(page, offnum);
+		HeapTupleHeader htup;
 
-		if (htup == NULL)
+		if (!ItemIdIsNormal(itemid) ||
+			state->action[offnum] >= PV_LP_DEAD_IN_CHAIN)
 			continue;
+		htup = (HeapTupleHeader) PageGetItem(page, itemid);
 		if (whole && pv_tuple_is_plainly_live(htup))
 		{
 			if (!HeapTupleHeaderXminFrozen(htup))

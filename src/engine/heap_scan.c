@@ -195,7 +195,6 @@ scan_prune(HeapScan *scan, Buffer buf, BlockNumber blkno)
 	PvPageResult found;
 
 	pv_prune_freeze_page(self, buf, blkno, scan->vmbuffer, &found);
-	counters->tuples_removed += found.ndeleted;
 
 	/*
 	 * Without indexes nothing points to dead items, so they can be set unused

@@ -206,9 +206,7 @@ pv_prune_chains(PvPagePruneState *state)
 static bool
 prune_stray(PvPagePruneState *state, OffsetNumber offnum)
 {
-	Page		page = BufferGetPage(state->buf);
-	HeapTupleHeader htup =
-		(HeapTupleHeader) PageGetItem(page, PageGetItemId(page, offnum));
+	HeapTupleHeader htup = tuple_at(BufferGetPage(state->buf), offnum);
 
 	state->action[offnum] = PV_LP_BECOMES_UNUSED;
 	return HeapTupleHeaderIsHeapOnly(htup) &&

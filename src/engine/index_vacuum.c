@@ -97,12 +97,9 @@ pv_index_plan_together(PvParticipant *leader)
 		palloc0(leader->nindexes * sizeof(IndexBulkDeleteResult *));
 	for (int i = 0; i < leader->nindexes; i++)
 	{
-		PvIndexUnit *unit = &leader->units[i];
-
 		leader->units_by_size[i] = i;
-		unit->is_btree = is_large_btree(leader, i);
-		if (unit->is_btree)
-			pv_nbtree_init(&unit->btree);
+		if (is_large_btree(leader, i))
+			pv_nbtree_init(&leader->units[i].btree);
 	}
 	qsort_arg(leader->units_by_size, leader->nindexes, sizeof(int),
 			  larger_index_first, leader->index_pages);
@@ -137,7 +134,7 @@ visit_btree(const PvParticipant *leader, int i, PvPhase phase)
 {
 	PvIndexUnit *unit = &leader->units[i];
 
-	if (!unit->is_btree)
+	if (!is_large_btree(leader, i))
 		return false;
 	if (phase == PV_PHASE_INDEX)
 		return pv_reserve_btree();
@@ -227,10 +224,7 @@ void
 pv_index_end(PvParticipant *leader)
 {
 	for (int i = 0; i < leader->nindexes; i++)
-	{
-		if (leader->units[i].is_btree)
-			pv_nbtree_end(leader, i);
-	}
+		pv_nbtree_end(leader, i);
 	pv_release_btrees();
 }
 

@@ -128,7 +128,6 @@ pv_indexes_have_work(Relation rel)
 	const StdRdOptions *options = (const StdRdOptions *) rel->rd_options;
 	BlockNumber pages;
 	bool		has_work = false;
-	List	   *indexes;
 	ListCell   *lc;
 
 	if (!rel->rd_rel->relhasindex ||
@@ -136,10 +135,8 @@ pv_indexes_have_work(Relation rel)
 		 STDRD_OPTION_VACUUM_INDEX_CLEANUP_OFF))
 		return false;
 	pages = RelationGetNumberOfBlocks(rel);
-	indexes = RelationGetIndexList(rel);
-	foreach(lc, indexes)
+	foreach(lc, RelationGetIndexList(rel))
 		has_work = has_work || index_has_work(lfirst_oid(lc), pages);
-	list_free(indexes);
 	return has_work;
 }
 

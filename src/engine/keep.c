@@ -258,11 +258,10 @@ pv_keep_items(PvVacuum *vac, BlockNumber upto)
 bool
 pv_keep_scanned(PvVacuum *vac, BlockNumber upto)
 {
-	if (!vac->options->may_keep || pv_guc_keep_limit == 0 ||
-		upto < PV_SEGMENT_BLOCKS ||
-		!keep(vac, upto / PV_SEGMENT_BLOCKS, upto, true))
-		return false;
-	return pv_keep_end_early(vac);
+	return vac->options->may_keep && pv_guc_keep_limit > 0 &&
+		upto >= PV_SEGMENT_BLOCKS &&
+		keep(vac, upto / PV_SEGMENT_BLOCKS, upto, true) &&
+		pv_keep_end_early(vac);
 }
 
 /*

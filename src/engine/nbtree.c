@@ -143,7 +143,6 @@ pv_nbtree_begin(PvParticipant *leader, int i, PvPhase phase)
 	Size		kept =
 		bytes * leader->shared->plan.bitmap_bytes / leader->bitmap_bytes;
 
-	btree->cycleid = 0;
 	if (!pv_deadtids_lend(leader->store, bytes, Max(kept, BITMAPS_LEAST),
 						  Max(kept / 8, BITMAPS_LEAST), &btree->bitmaps))
 		return false;

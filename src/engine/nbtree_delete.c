@@ -110,8 +110,6 @@ empty_page_after(PvBtreeScan *scan, BlockNumber blkno)
  * has an assertion that it did not begin with a half-dead page then.  So
  * delete the sibling of a half-dead page first.  If it cannot be deleted,
  * leave the half-dead page for the next vacuum.
- *
- * Core: access/nbtree/nbtpage.c, _bt_pagedel.
  */
 static void
 delete_page(PvBtreeScan *scan, BlockNumber blkno, BTVacState *vstate)
@@ -221,14 +219,10 @@ pv_btree_finish(PvBtreeScan *scan)
 {
 	PvIndexUnit *unit = scan->unit;
 	Relation	indrel = scan->indrel;
-	IndexBulkDeleteResult stats = {0};
+	IndexBulkDeleteResult stats = unit->result.istat;	/* zeroes at first */
 	BTVacState	vstate = {0};
-	int64		newly_deleted;
+	int64		newly_deleted = stats.pages_newly_deleted;
 	int64		start = pv_usecs_of_machine();
-
-	if (unit->result.istat_valid)
-		stats = unit->result.istat;
-	newly_deleted = stats.pages_newly_deleted;
 
 	vstate.info = scan->ivinfo;
 	vstate.stats = &stats;

@@ -209,8 +209,6 @@ pv_nbtree_read_page(Relation indrel, BlockNumber blkno,
 /*
  * Visit a page of any kind for the first time, and then sleep if that is due.
  * The page is pinned on entry, and released here.
- *
- * Core: access/nbtree/nbtree.c, btvacuumpage.
  */
 void
 pv_btree_visit_page(PvBtreeScan *scan, BlockNumber blkno, Buffer buf,

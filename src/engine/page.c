@@ -226,11 +226,8 @@ pv_page_repair_map(PvParticipant *self, Buffer buf, BlockNumber blkno,
 }
 
 /*
- * Plan the change of the visibility map for a page.
- *
- * The caller holds an exclusive lock on the page and a pin on the right page
- * of the map, so the map's bits cannot change meanwhile, and has repaired
- * them.
+ * Plan the change of the visibility map for a page, under the same locks.  The
+ * caller has repaired the page's bits.
  *
  * Core: access/heap/vacuumlazy.c (15), lazy_scan_heap and
  * lazy_vacuum_heap_page; access/heap/pruneheap.c (19), heap_page_will_set_vm.

@@ -129,10 +129,6 @@ typedef struct PvIndexResult
 /* One index of the table, as a unit of work */
 typedef struct PvIndexUnit
 {
-	/* Set by the leader before launch */
-	bool		is_btree;		/* a B-tree that several participants can
-								 * vacuum */
-
 	/* Set by the leader between phases */
 	PvUnitKind	kind;			/* which processes can work on it in this
 								 * phase */
@@ -181,8 +177,6 @@ typedef struct PvVacuumPlan
 								 * of all B-trees */
 	int			maintenance_work_mem_worker;	/* kilobytes */
 	int			ring_kb;		/* kilobytes, for each participant; 0: none */
-	bool		collect_dead_items; /* initial value of
-									 * PvShared.collect_dead_items */
 	Oid			locked_too;		/* a table that is not unlocked before the
 								 * end; invalid: none */
 	bool		must_progress;	/* it ends early in an index scan only when an

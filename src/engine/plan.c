@@ -177,7 +177,6 @@ pv_plan_vacuum(PvVacuum *vac, LOCKMODE index_lock)
 		vac_open_indexes(vac->rel, index_lock, &vac->leader.nindexes,
 						 &vac->leader.indrels);
 	plan->nindexes = vac->leader.nindexes;
-	plan->collect_dead_items = plan->nindexes > 0 && vac->do_index_vacuuming;
 }
 
 /* Return the number of dead tuples by the statistics, -1 if there are none. */

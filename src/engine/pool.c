@@ -42,7 +42,6 @@
 #include "pgstat.h"
 #include "tcop/tcopprot.h"
 #include "utils/backend_status.h"
-#include "utils/rel.h"
 
 #include "base/process.h"
 #include "engine/pool.h"
@@ -109,7 +108,6 @@ init_shared(PvParticipant *leader, PvShared *shared, const PvVacuumPlan *plan)
 	/* the cycle IDs of B-trees must be zero; shared memory may be used memory */
 	memset(shared, 0, shared_bytes(plan));
 	shared->plan = *plan;
-	shared->collect_dead_items = plan->collect_dead_items;
 	shared->phase = PV_PHASE_IDLE;
 	pv_process_identity(&shared->leader_identity);
 	shared->leader_pid = MyProcPid;
@@ -312,7 +310,6 @@ create_shared(PvPool *pool, const PvVacuumPlan *plan)
 void
 pv_pool_create(PvPool *pool, PvParticipant *leader, const PvVacuumPlan *plan)
 {
-	memset(pool, 0, sizeof(*pool));
 	pool->leader = leader;
 	pool->nworkers_planned = plan->nslots - 1;
 

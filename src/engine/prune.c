@@ -408,8 +408,8 @@ plan_page(PvPagePruneState *state)
 					  &self->shared->plan.cutoffs, self->vistest,
 					  self->nindexes > 0, &done, &self->errinfo.offnum);
 		state->core_pruned = true;
-		state->core_deleted += done.ndeleted;
 		state->core_frozen += done.nfrozen;
+		self->counters.tuples_removed += done.ndeleted;
 		self->counters.new_visible_pages += done.new_visible;
 		self->counters.new_visible_frozen_pages += done.new_visible_frozen;
 		self->counters.new_frozen_pages += done.new_frozen;
@@ -562,15 +562,12 @@ pv_prune_freeze_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
 	PvPrunePlan *plan = &state.plan;
 	PvMapChange map;
 
+	memset(&state, 0, offsetof(PvPagePruneState, action));
 	state.self = self;
 	state.buf = buf;
 	state.blkno = blkno;
 	state.vmbuffer = vmbuffer;
 	state.result = result;
-	state.core_pruned = false;
-	state.core_deleted = 0;
-	state.core_frozen = 0;
-	state.imaged = false;
 
 	plan_page(&state);
 	repair_map(&state);
@@ -586,7 +583,7 @@ pv_prune_freeze_page(PvParticipant *self, Buffer buf, BlockNumber blkno,
 	plan_map(&state, &map);
 	change_page(&state, &map);
 
-	result->ndeleted = state.ndead_tuples + state.core_deleted;
+	self->counters.tuples_removed += state.ndead_tuples;
 	self->counters.frozen_pages += state.nfrozen + state.core_frozen > 0;
 	self->counters.tuples_frozen += state.nfrozen + state.core_frozen;
 	self->counters.NewRelfrozenXid = state.relfrozenxid;

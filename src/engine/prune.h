@@ -75,7 +75,6 @@ extern bool pv_page_agrees(PvParticipant *self, Buffer buf, BlockNumber blkno,
 typedef struct PvPageResult
 {
 	/* Each attempt begins with zeroes in everything before room */
-	int			ndeleted;		/* tuples removed */
 	int			live_tuples;
 	int			recently_dead_tuples;
 	bool		hastup;			/* the page prevents truncation */
@@ -119,8 +118,7 @@ typedef struct PvPagePruneState
 	 * would be found again and again.
 	 */
 	bool		core_pruned;
-	int			core_deleted;	/* tuples removed by core's pruning */
-	int			core_frozen;	/* ... and frozen */
+	int			core_frozen;	/* tuples frozen by core's pruning */
 
 	/*
 	 * A full-page image was logged since we came to the page, for a hint bit

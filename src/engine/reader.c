@@ -62,7 +62,6 @@ struct PvReader
 	/* Window of blocks to be returned, oldest first */
 	PvLookahead ahead;
 	bool		ended;			/* next_block() returned no block */
-	int			capacity;
 	int			head;
 	int			nqueued;
 	BlockNumber *blocks;
@@ -209,9 +208,8 @@ static void
 begin(PvReader *reader, int max_distance)
 {
 	pv_lookahead_init(&reader->ahead, reader->rel, max_distance);
-	reader->capacity = reader->ahead.distance;
-	reader->blocks = palloc(reader->capacity * sizeof(BlockNumber));
-	reader->about = palloc(reader->capacity * Max(reader->about_size, 1));
+	reader->blocks = palloc(reader->ahead.distance * sizeof(BlockNumber));
+	reader->about = palloc(reader->ahead.distance * reader->about_size);
 }
 
 static char *
@@ -227,7 +225,7 @@ fill_window(PvReader *reader)
 	while (!reader->ended && reader->nqueued < reader->ahead.distance)
 	{
 		int			place = (reader->head + reader->nqueued) %
-			reader->capacity;
+			reader->ahead.distance;
 		BlockNumber blkno =
 			reader->next_block(reader->arg, about_of(reader, place));
 
@@ -255,7 +253,7 @@ pv_reader_next(PvReader *reader, Buffer *buf, void **about_block)
 	if (reader->nqueued == 0)
 		return false;
 	place = reader->head;
-	reader->head = (reader->head + 1) % reader->capacity;
+	reader->head = (reader->head + 1) % reader->ahead.distance;
 	reader->nqueued--;
 
 	*about_block = about_of(reader, place);

@@ -23,7 +23,6 @@
 #include "access/transam.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
-#include "pgstat.h"
 
 #include "base/compat.h"
 #include "base/settings.h"
@@ -248,7 +247,9 @@ append_indexes(StringInfo buf, const PvVacuum *vac)
 	const PvResult *result = vac->result;
 	bool		failsafe = pv_failsafe_triggered(leader);
 	bool		bypassed = failsafe || !vac->do_index_vacuuming;
-	const char *what;
+	const char *what = failsafe ? "bypassed by failsafe" :
+		bypassed ? "bypassed" :
+		result->index_scans == 0 ? "not needed" : "needed";
 	int64		pages = result->lpdead_item_pages;
 	int64		items = result->dead_items;
 
@@ -256,10 +257,6 @@ append_indexes(StringInfo buf, const PvVacuum *vac)
 	if (leader->nindexes == 0 && PV_PRUNES_TO_UNUSED)
 		pages = items = 0;
 
-	if (bypassed)
-		what = failsafe ? "bypassed by failsafe" : "bypassed";
-	else
-		what = result->index_scans == 0 ? "not needed" : "needed";
 	appendStringInfo(buf, "index scan %s: %lld pages from table (%.2f%% of total) %s %lld dead item identifiers%s\n",
 					 what, (long long) pages,
 					 percent_of(pages, result->pages_total),

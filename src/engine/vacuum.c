@@ -157,18 +157,15 @@ vacuum_together(PvVacuum *vac, BufferAccessStrategy bstrategy)
 		vacuum_indexes_and_heap(vac);
 		vacuum_free_space_map(vac);
 	}
-	if (vac->ended_early)
+	if (!vac->ended_early)
 	{
-		if (vac->sum.vacuumed_pages > 0)
-			FreeSpaceMapVacuumRange(vac->rel, 0, vac->plan.rel_pages);
-		end_pool(vac);
-		return;
+		pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_VACUUMED,
+									 vac->plan.rel_pages);
+		clean_up_indexes(vac);
+		pv_kept_drop(&vac->kept.ref);
 	}
-
-	pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_VACUUMED,
-								 vac->plan.rel_pages);
-	clean_up_indexes(vac);
-	pv_kept_drop(&vac->kept.ref);
+	else if (vac->sum.vacuumed_pages > 0)
+		FreeSpaceMapVacuumRange(vac->rel, 0, vac->plan.rel_pages);
 	end_pool(vac);
 }
 
@@ -193,6 +190,8 @@ open_pool(PvVacuum *vac, BufferAccessStrategy bstrategy)
 
 	pv_pool_create(&vac->pool, leader, plan);
 	shared = leader->shared;
+	shared->collect_dead_items =
+		plan->nindexes > 0 && vac->do_index_vacuuming;
 	pv_cost_init(&shared->cost, pv_is_automatic() ?
 				 pv_guc_autovacuum_cost_limit_scale : 1.0);
 	if (pv_is_scheduler_worker)
@@ -278,12 +277,19 @@ static bool
 end_early(PvVacuum *vac, bool is_kept)
 {
 	PvShared   *shared = vac->leader.shared;
+	const PvErrorInfo *info = &vac->leader.errinfo;
 
 	vac->ended_early = is_kept ||
 		(vac->options->ends_in_any_case &&
 		 pg_atomic_read_u32(&shared->early_end) == PV_END_TIME);
 	if (!vac->ended_early)
 		pv_forbid_early_end(shared);
+	else if (!is_kept)
+		ereport(WARNING,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("vacuum of table \"%s.%s.%s\" ends early and keeps nothing of what it has done",
+						info->dbname, info->relnamespace, info->relname),
+				 errhint("Allow more time, or consider increasing \"parvacuum.keep_limit\".")));
 	return vac->ended_early;
 }
 

@@ -340,12 +340,11 @@ options_of_likes(const CreateStmt *stmt)
 static const char *
 take_label(Node *stmt)
 {
-	Datum		options = IsA(stmt, CreateStmt) ?
+	Datum		likes = IsA(stmt, CreateStmt) ?
 		options_of_likes((CreateStmt *) stmt) : (Datum) 0;
+	List	   *ours = take_ours(creation_options(stmt));
 
-	options = pv_options_change(options, take_ours(creation_options(stmt)),
-								false);
-	return pv_options_label(options);
+	return pv_options_label(pv_options_change(likes, ours, false));
 }
 
 /* Is any element of the list ours? */
@@ -512,19 +511,6 @@ report_kept_options(void)
 				 errhint("To remove them, call parvacuum_reset_options() before DROP EXTENSION, or after another CREATE EXTENSION parvacuum.")));
 }
 
-/*
- * Drop what vacuums have kept of a table or a database that is dropped.  A new
- * database can have the OID of an old one, and a file in a tablespace would
- * keep that from being dropped.  The rights have been checked.
- */
-static void
-drop_kept_items(ObjectAccessType access, Oid classId, Oid objectId)
-{
-	if (classId == DatabaseRelationId || classId == TableSpaceRelationId ||
-		(classId == RelationRelationId && access == OAT_DROP))
-		(void) pv_kept_drop_object(classId, objectId);
-}
-
 /* The object access hook: see new tables, and what is dropped. */
 static void
 object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
@@ -543,7 +529,15 @@ object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId,
 		if (access == OAT_DROP && pv_label_read(objectId) != NULL)
 			pv_label_announce_change();
 	}
-	drop_kept_items(access, classId, objectId);
+
+	/*
+	 * Drop what vacuums have kept of a table or a database that is dropped.  A
+	 * new database can have the OID of an old one, and a file in a tablespace
+	 * would keep that from being dropped.  The rights have been checked.
+	 */
+	if (classId == DatabaseRelationId || classId == TableSpaceRelationId ||
+		(classId == RelationRelationId && access == OAT_DROP))
+		(void) pv_kept_drop_object(classId, objectId);
 
 	if (access == OAT_DROP && classId == ExtensionRelationId)
 	{

@@ -68,8 +68,7 @@ extern bool pv_slot_serves(Relation rel);
 
 extern Form_pg_class pv_class_row(Oid relid);
 extern List *pv_expand_relation(Oid relid, char relkind);
-extern char *pv_qualified_relname(Oid relid);
-extern char *pv_quoted_relname(Oid relid);
+extern char *pv_qualified_relname(Oid relid, bool quoted);
 extern Relation pv_open_unlocked(Oid relid, LOCKMODE lockmode);
 extern bool pv_is_toast_of(Relation rel, Oid toast_parent);
 extern void pv_report_left_out(Oid relid);

@@ -135,12 +135,8 @@ pv_failures_shmem_size(void)
 void
 pv_failures_shmem_startup(LWLock *its_lock)
 {
-	HASHCTL		info = {
-		.keysize = sizeof(PvFailureKey),
-		.entrysize = sizeof(PvFailure)
-	};
-
-	shared_failures = pv_shmem_hash("parvacuum failures", PV_MAX_FAILURES, &info);
+	shared_failures = pv_shmem_hash("parvacuum failures", PV_MAX_FAILURES,
+									sizeof(PvFailureKey), sizeof(PvFailure));
 	lock = its_lock;
 }
 
@@ -193,7 +189,10 @@ pv_failures_end(PvAttempt how)
 	attempt.relid = InvalidOid;
 }
 
-/* Forget that a vacuum of the table has failed, or its ANALYZE as well. */
+/*
+ * Forget that a vacuum of the table has failed; or its ANALYZE as well, and the
+ * failures that count for all tables of the role.
+ */
 void
 pv_failures_forget(Oid relid, Oid role, bool analyze_too)
 {
@@ -203,7 +202,13 @@ pv_failures_forget(Oid relid, Oid role, bool analyze_too)
 		return;
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	for (key.analyze = 0; key.analyze <= analyze_too; key.analyze++)
+	{
+		key.relid = relid;
 		(void) hash_search(shared_failures, &key, HASH_REMOVE, NULL);
+		key.relid = InvalidOid;
+		if (analyze_too)
+			(void) hash_search(shared_failures, &key, HASH_REMOVE, NULL);
+	}
 	LWLockRelease(lock);
 }
 

@@ -316,13 +316,6 @@ typedef struct LabelEntry
 	PvOptions	options;
 } LabelEntry;
 
-/* Return the entry of a table, or NULL. */
-static LabelEntry *
-find_entry(const PvLabels *labels, Oid relid)
-{
-	return hash_search(labels->tables, &relid, HASH_FIND, NULL);
-}
-
 /* Return the entry of a table.  A new one says nothing. */
 static LabelEntry *
 make_entry(PvLabels *labels, Oid relid)
@@ -359,7 +352,6 @@ static void
 read_labels(void *arg)
 {
 	PvLabels   *labels = arg;
-	MemoryContext outer;
 	Relation	seclabel;
 	ScanKeyData key[2];
 	SysScanDesc scan;
@@ -372,7 +364,6 @@ read_labels(void *arg)
 	ScanKeyInit(&key[1], Anum_pg_seclabel_classoid, BTEqualStrategyNumber,
 				F_OIDEQ, ObjectIdGetDatum(RelationRelationId));
 	scan = systable_beginscan(seclabel, InvalidOid, false, NULL, 2, key);
-	outer = MemoryContextSwitchTo(labels->context);
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		bool		isnull;
@@ -385,7 +376,6 @@ read_labels(void *arg)
 		if (!isnull && form->objsubid == 0)
 			enter_label(labels, form->objoid, label);
 	}
-	MemoryContextSwitchTo(outer);
 	systable_endscan(scan);
 	table_close(seclabel, AccessShareLock);
 }
@@ -415,25 +405,20 @@ read_parents(void *arg)
 }
 
 /*
- * Read the options of all tables of this database, into a memory context below
- * the current one, which the caller deletes when it is done with them.  If
- * they cannot be read, no table has any.  If only the parents of partitions
- * cannot be read, partitions inherit nothing.
+ * Read the options of all tables of this database, into the current memory
+ * context.  If they cannot be read, no table has any.  If only the parents of
+ * partitions cannot be read, partitions inherit nothing.
  */
 PvLabels *
 pv_labels_read(void)
 {
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
-												  "parvacuum labels",
-												  ALLOCSET_DEFAULT_SIZES);
-	PvLabels   *labels = MemoryContextAllocZero(context, sizeof(PvLabels));
+	PvLabels   *labels = palloc0(sizeof(PvLabels));
 	HASHCTL		info = {
 		.keysize = sizeof(Oid),
 		.entrysize = sizeof(LabelEntry),
-		.hcxt = context
+		.hcxt = CurrentMemoryContext
 	};
 
-	labels->context = context;
 	labels->tables = hash_create("options of parvacuum", 64, &info,
 								 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	labels->readable = pv_labels_read_safely(read_labels, labels);
@@ -455,7 +440,8 @@ complete_entry(PvLabels *labels, Oid relid)
 	LabelEntry *entry;
 	LabelEntry *above;
 
-	while ((entry = find_entry(labels, relid)) != NULL && !entry->complete)
+	while ((entry = hash_search(labels->tables, &relid, HASH_FIND, NULL)) &&
+		   !entry->complete)
 	{
 		path = lappend(path, entry);
 		relid = entry->parent;
@@ -484,7 +470,8 @@ pv_labels_find(PvLabels *labels, Oid relid, bool is_partition,
 	if (!labels->readable)
 		return;
 	entry = is_partition && labels->inherits ?
-		complete_entry(labels, relid) : find_entry(labels, relid);
+		complete_entry(labels, relid) :
+		hash_search(labels->tables, &relid, HASH_FIND, NULL);
 	if (entry != NULL)
 		pv_options_inherit(options, &entry->options, PV_ORIGIN_TABLE);
 }

@@ -219,7 +219,7 @@ list_relations(const PvRunShared *run)
 		ereport(WARNING,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg("skipping vacuum of table \"%s\" because it is locked",
-						pv_qualified_relname(run->relid))));
+						pv_qualified_relname(run->relid, false))));
 		return NIL;
 	}
 	form = pv_class_row(run->relid);

@@ -65,12 +65,10 @@ extern char *pv_options_label(Datum array);
 extern bool pv_options_parse(const char *label, PvOptions *options);
 extern void pv_options_check_label(const char *label);
 
-/* As the labels of tables in the catalog (labels.c) */
-
 /* The statements that set them (command.c) */
 extern void pv_command_init(void);
 
-/* The label of one table */
+/* The label of one table in the catalog (labels.c) */
 extern char *pv_label_read(Oid relid);
 extern void pv_label_parse(Oid relid, PvOptions *options);
 extern void pv_label_write(Oid relid, const char *label);
@@ -86,7 +84,6 @@ extern void pv_labels_lock_if_free(Oid catalog, Oid index, const char *name);
 /* For a database scan */
 typedef struct PvLabels
 {
-	MemoryContext context;		/* of all this; the caller deletes it */
 	bool		any;			/* there are labels, or they are unreadable */
 	bool		readable;		/* the labels could be read */
 	bool		inherits;		/* the parents could be read */

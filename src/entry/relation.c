@@ -50,28 +50,20 @@ pv_expand_relation(Oid relid, char relkind)
 	return list_make1_oid(relid);
 }
 
-/* Return the qualified name of a relation, or its OID if it is gone. */
+/*
+ * Return the qualified name of a relation, quoted as in an SQL command or as
+ * it is; or its OID if it is gone.
+ */
 char *
-pv_qualified_relname(Oid relid)
+pv_qualified_relname(Oid relid, bool quoted)
 {
 	char	   *name = get_rel_name(relid);
 	char	   *schema = get_namespace_name(get_rel_namespace(relid));
 
 	if (name == NULL || schema == NULL)
 		return psprintf("%u", relid);
-	return psprintf("%s.%s", schema, name);
-}
-
-/* The same, quoted as in an SQL command. */
-char *
-pv_quoted_relname(Oid relid)
-{
-	char	   *name = get_rel_name(relid);
-	char	   *schema = get_namespace_name(get_rel_namespace(relid));
-
-	if (name == NULL || schema == NULL)
-		return psprintf("%u", relid);
-	return quote_qualified_identifier(schema, name);
+	return quoted ? quote_qualified_identifier(schema, name) :
+		psprintf("%s.%s", schema, name);
 }
 
 /*
@@ -208,7 +200,7 @@ pv_report_left_out(Oid relid)
 	ereport(NOTICE,
 			(errmsg("%s of table \"%s\" are left out",
 					citus ? "shards" : "foreign partitions",
-					pv_qualified_relname(relid)),
+					pv_qualified_relname(relid, false)),
 			 citus ?
 			 errdetail("The table is managed by Citus, and on this server it is an empty shell.") :
 			 errdetail("VACUUM skips foreign tables."),

@@ -81,14 +81,6 @@ pv_may_vacuum(Oid relid)
 		 pv_owns_database(MyDatabaseId, GetUserId()));
 }
 
-/* The same for a table that may be gone; then no role may. */
-bool
-pv_may_vacuum_oid(Oid relid)
-{
-	return SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)) &&
-		pv_may_vacuum(relid);
-}
-
 /* Report, at the given level, that the current role may not vacuum a table. */
 void
 pv_refuse_vacuum(int elevel, const char *relname)

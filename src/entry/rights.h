@@ -12,7 +12,6 @@
 
 /* Tables. */
 extern bool pv_may_vacuum(Oid relid);
-extern bool pv_may_vacuum_oid(Oid relid);
 extern void pv_refuse_vacuum(int elevel, const char *relname);
 extern bool pv_may_plan(Oid relid);
 extern void pv_refuse_plan(int elevel, const char *relname);

@@ -319,7 +319,7 @@ pv_call_begin(const PvRequest *request, bool waits)
 	call->number = ++last_number;
 	call->waits = waits;
 	call->context = context;
-	call->relname = pv_qualified_relname(request->relid);
+	call->relname = pv_qualified_relname(request->relid, false);
 	call->looked_at = GetCurrentTimestamp();
 	PG_TRY();
 	{

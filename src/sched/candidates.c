@@ -156,6 +156,7 @@ get_score(Form_pg_class form, const AutoVacOpts *own, bool sweep,
 	PvTableState state;
 	PvThresholds thresholds;
 	PvSweepMark mark;
+	PvCostBudget budget;
 	TimestampTz done_at;
 
 	pv_need_state(form, &state, &done_at);
@@ -172,6 +173,8 @@ get_score(Form_pg_class form, const AutoVacOpts *own, bool sweep,
 	}
 	pv_need_thresholds(form, own, &thresholds);
 	pv_score_table(&state, &thresholds, score);
+	if (pv_cost_of_table(own, &budget))
+		score->haste = 0;
 	return done_at;
 }
 
@@ -325,7 +328,6 @@ consider(Scan *scan, Form_pg_class form, Oid toast_parent,
 									&score);
 	MemoryContext per_table;
 	PvItem	   *item;
-	PvCostBudget budget;
 	PvWindow	window;
 	pg_time_t	opens;
 
@@ -342,8 +344,6 @@ consider(Scan *scan, Form_pg_class form, Oid toast_parent,
 	item->toast_parent = toast_parent;
 	item->pages = form->relpages;
 	item->score = score;
-	if (pv_cost_of_table(&options->own, &budget))
-		item->score.haste = 0;
 	item->done_at = done_at == PV_NEVER ? PV_NEVER : pv_moment_of(done_at);
 	item->reason = pv_need_leave_out_failed(form, item->pages, &item->score,
 											&item->wait_until);
@@ -478,10 +478,7 @@ pv_need_scan(bool *nothing)
 	scan.labels = pv_labels_read();
 	*nothing = !pv_guc_enabled && AutoVacuumingActive() && !scan.labels->any;
 	if (*nothing)
-	{
-		MemoryContextDelete(scan.labels->context);
 		return NIL;
-	}
 	scan.pg_class = table_open(RelationRelationId, AccessShareLock);
 	scan.options = hash_create("TOAST tables", 256, &info,
 							   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
@@ -489,8 +486,6 @@ pv_need_scan(bool *nothing)
 	for_each_table(&scan, false, consider_table);
 	for_each_table(&scan, true, consider_toast);
 
-	hash_destroy(scan.options);
-	MemoryContextDelete(scan.labels->context);
 	table_close(scan.pg_class, AccessShareLock);
 	list_sort(scan.found, compare_found);
 	return scan.found;

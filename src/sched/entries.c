@@ -209,11 +209,10 @@ forget_least_charge(PvQueues *queues)
 void
 pv_entry_charge_owner(PvQueues *queues, Oid role, int64 usecs)
 {
-	bool		found;
 	PvCharge   *charge = hash_search(queues->charges, &role, HASH_FIND,
-									 &found);
+									 NULL);
 
-	if (!found)
+	if (charge == NULL)
 	{
 		if (hash_get_num_entries(queues->charges) >= PV_MAX_CHARGES)
 			forget_least_charge(queues);

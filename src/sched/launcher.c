@@ -30,6 +30,7 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/pg_database.h"
+#include "commands/progress.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"
@@ -315,6 +316,24 @@ is_late(PvStage *stage, bool for_owner, TimestampTz now)
 }
 
 /*
+ * Functions of the owner may run while core's code cleans up indexes.  Then
+ * the worker has no place at large tables, as in pv_queue_set_for_owner().
+ */
+static void
+look_at_core(PvWorkerSlot *slot, TimestampTz now)
+{
+	if (slot->core_phase == NULL)
+		return;
+	if (*slot->core_phase != PROGRESS_VACUUM_PHASE_INDEX_CLEANUP)
+		slot->for_owner.since = PV_NEVER;
+	else if (slot->for_owner.since == PV_NEVER)
+	{
+		slot->for_owner = (PvStage) {now, slot->at_table.pages, 0};
+		slot->large = false;
+	}
+}
+
+/*
  * Cancel what takes too long.  End workers that still are at what was canceled
  * some time ago, since a function may have caught the cancel, and those that
  * still wait for the lock of their database.  Tell the pacer how urgent the
@@ -334,10 +353,11 @@ look_at_workers(void)
 		TimestampTz since = connecting ? slot->since : slot->canceled_at;
 
 		any |= slot->used;
-		if (slot->entry != NULL)
+		if (slot->entry != NULL && !slot->entry->item.tried)
 			haste = Max(haste, slot->entry->item.score.haste);
 		if (!connecting && slot->entry == NULL && !slot->scanning)
 			continue;
+		look_at_core(slot, queues->now);
 		if (since == PV_NEVER && slot->entry != NULL &&
 			(is_late(&slot->at_table, false, queues->now) ||
 			 is_late(&slot->for_owner, true, queues->now)))

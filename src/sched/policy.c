@@ -117,6 +117,12 @@
 #define ROOM_FACTOR				4
 
 /*
+ * An owner can have this share of the places that are left whatever others have,
+ * as long as that share of all places is left
+ */
+#define ROOM_FOR_ALL			(1.0 / 16)
+
+/*
  * Microseconds until a worker is started again after a failure.  The time
  * doubles with each further failure, up to the longest.
  */
@@ -188,10 +194,9 @@ total_score(const PvScore *score, BlockNumber pages)
 static double
 dead_entries(const PvTableState *state)
 {
-	double		swept = state->versions_swept;
+	double		swept = state->versions_swept <= state->versions ?
+		state->versions_swept : 0;
 
-	if (swept > state->versions)
-		swept = 0;
 	return Min(state->versions - swept, state->dead);
 }
 
@@ -311,10 +316,12 @@ pv_charge_left(double charge, int64 elapsed)
 bool
 pv_has_room(int places, int nentries, int of_database, int of_owner)
 {
-	double		for_database = ROOM_FACTOR * (double) (places - nentries);
+	double		left = places - nentries;
+	double		for_database = ROOM_FACTOR * left;
 
-	return of_database < for_database &&
-		of_owner < ROOM_FACTOR * (for_database - of_database);
+	return (left > places * ROOM_FOR_ALL && of_owner < left * ROOM_FOR_ALL) ||
+		(of_database < for_database &&
+		 of_owner < ROOM_FACTOR * (for_database - of_database));
 }
 
 /*-

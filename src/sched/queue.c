@@ -155,19 +155,17 @@ due_at(const PvQueues *queues, const PvDatabaseQueue *queue)
 								  queues->naptime));
 }
 
-/* Count the workers, and how many of them have a place at large tables. */
+/* Count the workers, or only those that have a place at large tables. */
 static int
-count_workers(const PvQueues *queues, int *nlarge)
+count_workers(const PvQueues *queues, bool large)
 {
 	int			n = 0;
 
-	*nlarge = 0;
 	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
 	{
 		const PvWorkerSlot *slot = &queues->shared->slots[i];
 
-		n += slot->used;
-		*nlarge += slot->used && slot->large;
+		n += slot->used && (slot->large || !large);
 	}
 	return n;
 }
@@ -176,21 +174,17 @@ count_workers(const PvQueues *queues, int *nlarge)
 bool
 pv_queue_has_large_place(const PvQueues *queues)
 {
-	int			nlarge;
-
-	(void) count_workers(queues, &nlarge);
-	return nlarge < pv_max_large(queues->nworkers);
+	return count_workers(queues, true) < pv_max_large(queues->nworkers);
 }
 
 /* Set how many workers may be started, and if there is room for databases. */
 void
 pv_queue_count_free(const PvQueues *queues, PvDatabases *all)
 {
-	int			nlarge;
-
 	all->now = queues->now;
-	all->nfree = queues->nworkers - count_workers(queues, &nlarge);
-	all->nlarge = pv_max_large(queues->nworkers) - nlarge;
+	all->nfree = queues->nworkers - count_workers(queues, false);
+	all->nlarge = pv_max_large(queues->nworkers) -
+		count_workers(queues, true);
 	all->full = hash_get_num_entries(queues->databases) >= PV_MAX_QUEUES;
 }
 
@@ -271,6 +265,7 @@ leave_table(PvQueues *queues, PvWorkerSlot *slot)
 	pv_entry_charge_owner(queues, entry->item.owner,
 						  queues->now - slot->at_table.since);
 	slot->entry = NULL;
+	slot->core_phase = NULL;
 	slot->large = false;
 	slot->for_owner.since = slot->canceled_at = PV_NEVER;
 	return entry;
@@ -309,12 +304,10 @@ pv_queue_fail_worker(PvQueues *queues, PvWorkerSlot *slot)
 static bool
 is_first_elsewhere(const PvQueues *queues, const PvOrder *order)
 {
-	int			nlarge;
-	int			n = count_workers(queues, &nlarge);
-	bool		has_place = nlarge < pv_max_large(queues->nworkers);
+	bool		has_place = pv_queue_has_large_place(queues);
 	dlist_iter	iter;
 
-	if (n < queues->nworkers)
+	if (count_workers(queues, false) < queues->nworkers)
 		return false;
 	dlist_foreach(iter, &queues->shared->databases)
 	{
@@ -451,9 +444,7 @@ pv_queue_finish(PvQueues *queues, PvWorkerSlot *slot, uint8 done,
 bool
 pv_queue_should_leave(const PvQueues *queues, const PvWorkerSlot *slot)
 {
-	int			nlarge;
-
-	return count_workers(queues, &nlarge) > queues->nworkers ||
+	return count_workers(queues, false) > queues->nworkers ||
 		queues->now - slot->since > PV_LONGEST_STAY;
 }
 
@@ -490,8 +481,7 @@ static void
 mark_seen(PvQueueEntry *entry)
 {
 	entry->seen = entry->queue->scan;
-	dlist_delete(&entry->node);
-	dlist_push_tail(&entry->queue->entries, &entry->node);
+	dlist_move_tail(&entry->queue->entries, &entry->node);
 }
 
 /* Give the entry of a table that is offered the new score, and queue it. */

@@ -17,7 +17,6 @@
 #include "lib/ilist.h"
 #include "lib/pairingheap.h"
 #include "port/atomics.h"
-#include "postmaster/bgworker.h"
 #include "storage/block.h"
 #include "storage/lwlock.h"
 #include "utils/hsearch.h"
@@ -245,6 +244,8 @@ typedef struct PvWorkerSlot
 								 * the launcher, or taken for the table */
 	PvStage		at_table;		/* while it is at one */
 	PvStage		for_owner;		/* functions of the owner run */
+	const volatile int64 *core_phase;	/* the progress of core's vacuum, if it
+										 * may run them; else NULL */
 	bool		late;			/* it was canceled, as that took too long */
 } PvWorkerSlot;
 
@@ -383,9 +384,9 @@ extern void pv_queue_launcher_begin(void);
 
 extern PvWorkerSlot *pv_queue_attach(int slot, uint32 token);
 extern void pv_queue_set_connected(void);
-extern void pv_queue_set_pages(double pages, bool by_owner);
+extern void pv_queue_set_pages(double pages,
+							   const volatile int64 *core_phase);
 extern void pv_queue_set_for_owner(bool begins, BlockNumber pages);
-extern void pv_queue_forget_cancel(void);
 extern bool pv_queue_cancel(const PvQueues *queues, PvWorkerSlot *slot);
 
 /* The processes (launcher.c, worker.c) */

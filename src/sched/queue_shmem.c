@@ -13,12 +13,10 @@
 #include <signal.h>
 
 #include "lib/qunique.h"
-#include "libpq/pqsignal.h"
 #include "miscadmin.h"
 #include "postmaster/autovacuum.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
-#include "utils/timestamp.h"
 
 #include "base/clock.h"
 #include "base/compat.h"
@@ -56,14 +54,6 @@ pv_queue_shmem_size(void)
 											 sizeof(PvCharge)));
 }
 
-static HTAB *
-make_hash(const char *name, int n, Size keysize, Size entrysize)
-{
-	HASHCTL		info = {.keysize = keysize,.entrysize = entrysize};
-
-	return pv_shmem_hash(name, n, &info);
-}
-
 /*
  * Find the shared memory or initialize it.  The caller holds
  * AddinShmemInitLock.
@@ -77,14 +67,15 @@ pv_queue_shmem_startup(LWLock *its_lock)
 									&found);
 	if (!found)
 		pv_queue_init(queues.shared);
-	queues.databases = make_hash("parvacuum queue databases", PV_MAX_QUEUES,
-								 sizeof(Oid), sizeof(PvDatabaseQueue));
-	queues.entries = make_hash("parvacuum queue entries", PV_QUEUE_SIZE,
-							   sizeof(PvItemKey), sizeof(PvQueueEntry));
-	queues.owners = make_hash("parvacuum queue owners", PV_QUEUE_SIZE,
-							  sizeof(PvOwnerKey), sizeof(PvOwner));
-	queues.charges = make_hash("parvacuum queue charges", PV_MAX_CHARGES,
-							   sizeof(Oid), sizeof(PvCharge));
+	queues.databases = pv_shmem_hash("parvacuum queue databases",
+									 PV_MAX_QUEUES, sizeof(Oid),
+									 sizeof(PvDatabaseQueue));
+	queues.entries = pv_shmem_hash("parvacuum queue entries", PV_QUEUE_SIZE,
+								   sizeof(PvItemKey), sizeof(PvQueueEntry));
+	queues.owners = pv_shmem_hash("parvacuum queue owners", PV_QUEUE_SIZE,
+								  sizeof(PvOwnerKey), sizeof(PvOwner));
+	queues.charges = pv_shmem_hash("parvacuum queue charges", PV_MAX_CHARGES,
+								   sizeof(Oid), sizeof(PvCharge));
 	lock = its_lock;
 }
 
@@ -210,8 +201,8 @@ worker_exit(int code, Datum arg)
  * Attach this process as the worker in that slot, before it connects to the
  * database, so that it leaves the slot after its transaction has released all
  * locks.  Return NULL if the slot was given away.  While it is attached, others
- * change only late, canceled_at and longest there, under the lock, so it may
- * read the rest without.
+ * change only large, late, canceled_at and the stages there, under the lock, so
+ * it may read the rest without.
  */
 PvWorkerSlot *
 pv_queue_attach(int slot, uint32 token)
@@ -245,15 +236,15 @@ pv_queue_set_connected(void)
 }
 
 /*
- * Note the pages of this worker's table, indexes included, and whether
- * functions of its owner may run at any time.
+ * Note the pages of this worker's table, indexes included, and where in shared
+ * memory the phase of core's vacuum is, if that may run functions of the owner.
  */
 void
-pv_queue_set_pages(double pages, bool by_owner)
+pv_queue_set_pages(double pages, const volatile int64 *core_phase)
 {
 	(void) pv_queue_lock(LW_EXCLUSIVE);
 	my_slot->at_table.pages = pages;
-	my_slot->large &= !by_owner;
+	my_slot->core_phase = core_phase;
 	pv_queue_unlock();
 }
 
@@ -275,29 +266,15 @@ pv_queue_set_for_owner(bool begins, BlockNumber pages)
 }
 
 /*
- * This worker has left its table, or has ended its scan, and has released the
- * lock: a cancel that is still to arrive must not hit another table.
+ * Cancel what a worker does; the caller holds the lock exclusively.  A
+ * function of the table's owner may catch the error, so wake the launcher,
+ * which ends the process if it is still there after a while.  Return false if
+ * the process has died, which restarts the server.
  *
- * A process that cancels a table sends SIGINT while it holds the lock and sees
- * that the worker is at this table.  The worker has left it with the lock
- * held.  So kill() had returned when the worker got the lock, and no other
- * signal comes before the worker takes another table, under the lock again.
- * The kernel may deliver the signal a moment later; but a pending signal that
- * is not blocked is delivered before sigprocmask() returns (POSIX), so its
- * handler has set the flag that is cleared here.  Nothing acts on it between.
- */
-void
-pv_queue_forget_cancel(void)
-{
-	sigprocmask(SIG_SETMASK, &UnBlockSig, NULL);
-	QueryCancelPending = false;
-}
-
-/*
- * Cancel what a worker does, see pv_queue_forget_cancel(); the caller holds
- * the lock exclusively.  A function of the table's owner may catch the error,
- * so wake the launcher, which ends the process if it is still there after a
- * while.  Return false if the process has died, which restarts the server.
+ * This must not hit another table.  The worker leaves its table, or ends its
+ * scan, with the lock held, so kill() had returned by then.  When it has
+ * released the lock it calls pv_process_clear_cancel(), and no other signal
+ * comes before it takes another table, under the lock again.
  */
 bool
 pv_queue_cancel(const PvQueues *q, PvWorkerSlot *slot)

@@ -31,6 +31,7 @@
 #include "base/compat.h"
 #include "engine/sweep.h"
 #include "entry/dispatch.h"
+#include "entry/failures.h"
 #include "sched/table.h"
 #include "stats/history.h"
 
@@ -80,11 +81,13 @@ give_way_to_vacuum(void *arg)
 		return;
 	sweep->looked_at = now;
 	pv_need_score_of(sweep->rel, &sweep->work->own, false, &score);
-	if (score.vacuum)
-		ereport(ERROR,
-				(errcode(ERRCODE_QUERY_CANCELED),
-				 errmsg("canceling sweep of table \"%s\" because it needs a vacuum",
-						sweep->work->full_name)));
+	if (!score.vacuum)
+		return;
+	pv_failures_end(PV_ATTEMPT_LEFT);	/* this is no failure of the table */
+	ereport(ERROR,
+			(errcode(ERRCODE_QUERY_CANCELED),
+			 errmsg("canceling sweep of table \"%s\" because it needs a vacuum",
+					sweep->work->full_name)));
 }
 
 /* Sweep a B-tree, and note what that has done. */

@@ -153,7 +153,7 @@ static void
 note_skipped(const PvTableWork *work, bool vacuumed)
 {
 	Oid			relid = work->item.key.relid;
-	const char *name = pv_qualified_relname(relid);
+	const char *name = pv_qualified_relname(relid, false);
 	AutoVacOpts own;
 
 	pv_options_autovacuum_of(relid, work->item.toast_parent, &own);
@@ -331,9 +331,9 @@ recheck_need(PvTableWork *work, Relation rel)
 /*
  * Set the size that limits the time of this worker at the table, which is open
  * and locked.  Core's code does not tell when it comes to functions of the
- * owner, so the table has no place for a large one if the cleanup of an index
- * may run any.  A locked index counts as one without pages that may: a sweep
- * does without it, and a vacuum waits for it later.
+ * owner, so the launcher looks at its progress if the cleanup of an index may
+ * run any.  A locked index counts as one without pages that may: a sweep does
+ * without it, and a vacuum waits for it later.
  */
 static void
 set_size(Relation rel, bool by_core)
@@ -354,7 +354,9 @@ set_size(Relation rel, bool by_core)
 		pages += RelationGetNumberOfBlocks(indrel);
 		index_close(indrel, AccessShareLock);
 	}
-	pv_queue_set_pages(pages, by_owner);
+	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, 0);
+	pv_queue_set_pages(pages, !by_owner ? NULL :
+					   &MyBEEntry->st_progress_param[PROGRESS_VACUUM_PHASE]);
 	if (own_pages >= PV_LARGE_PAGES)
 		pv_table_limit_lock_waits(LONGEST_FOR_LARGE_MS);
 }
@@ -494,7 +496,7 @@ pv_table_finish(const PvTableWork *work)
 		pv_queue_finish(queues, work->slot, work->done, work->reason,
 						work->horizon);
 	pv_queue_unlock();
-	pv_queue_forget_cancel();
+	pv_process_clear_cancel();
 }
 
 /*

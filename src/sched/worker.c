@@ -79,6 +79,7 @@ fix_settings(void)
 		{"idle_in_transaction_session_timeout", "0"},
 		{"default_transaction_isolation", "read committed"},
 		{"stats_fetch_consistency", "none"},
+		{"track_activities", "on"},
 		{"synchronous_commit", "off"}
 	};
 
@@ -127,7 +128,7 @@ end_scan(bool complete, bool nothing, int64 used)
 		pv_sched_count(PV_COUNT_QUEUE_FULL);
 	pv_launcher_wake();
 	pv_queue_unlock();
-	pv_queue_forget_cancel();
+	pv_process_clear_cancel();
 	return report;
 }
 

@@ -31,10 +31,8 @@
 
 PG_FUNCTION_INFO_V1(parvacuum_blockers);
 
-
 /* How long pg_terminate_backend() waits for the end of the process, in ms */
 #define TERMINATE_WAIT			5000
-
 
 /* Return what the blocker holds back, in one of four ways. */
 static const char *

@@ -20,7 +20,6 @@
 #include "nodes/parsenodes.h"
 #include "postmaster/bgworker_internals.h"
 #include "tcop/pquery.h"
-#include "tcop/utility.h"
 #include "utils/snapmgr.h"
 
 #include "base/compat.h"
@@ -194,7 +193,6 @@ pv_commit_procedure(void)
 	SPI_commit();
 	SPI_finish();
 }
-
 
 /*
  * Release the snapshot of the client's own statement, if the statement can do

@@ -27,7 +27,6 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/transam.h"
-#include "catalog/catalog.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_database.h"
 #include "funcapi.h"
@@ -35,7 +34,6 @@
 #include "miscadmin.h"
 #include "postmaster/autovacuum.h"
 #include "utils/builtins.h"
-#include "utils/lsyscache.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
@@ -531,6 +529,25 @@ read_options(Checked *table, HeapTuple tuple, TupleDesc desc)
 		ReleaseSysCache(parent);
 }
 
+/*
+ * Is there nobody who vacuums the table by itself?  If the setting is off there
+ * are many, and check_automatic() in sql/check.c says so.
+ */
+static void
+check_served(List **rows, const Checked *table)
+{
+	if (AutoVacuumingActive() || !pv_guc_scheduler || !pv_guc_enabled ||
+		table->form->relkind == RELKIND_TOASTVALUE ||
+		pv_need_is_served(table->form->oid, table->opted_in))
+		return;
+	pv_advise(rows, table->form, PV_WARNING, "autovacuum",
+			  "parvacuum.enabled",
+			  "Nothing vacuums this table before it is in danger of wraparound.",
+			  "autovacuum = off, parvacuum.scheduler = on, parvacuum.enabled is false for the table",
+			  psprintf("ALTER TABLE %s SET (parvacuum.enabled), or set autovacuum to on.",
+					   table->owner));
+}
+
 static void
 check_table(List **rows, HeapTuple tuple, TupleDesc desc)
 {
@@ -548,6 +565,7 @@ check_table(List **rows, HeapTuple tuple, TupleDesc desc)
 		return;
 	check_failures(rows, &table);
 	check_options(rows, &table);
+	check_served(rows, &table);
 	check_neglect(rows, &table);
 	check_memory(rows, &table);
 	check_cost(rows, &table);

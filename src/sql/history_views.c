@@ -113,7 +113,6 @@ put_run(PvRow *row, TupleDesc desc, const void *record)
 	pv_put_row(row, desc, &figures);
 }
 
-/* parvacuum_history_runs(): return the rows of the history. */
 Datum
 parvacuum_history_runs(PG_FUNCTION_ARGS)
 {
@@ -181,7 +180,6 @@ put_table(PvRow *row, TupleDesc desc, const void *record)
 	pv_put_time(row, totals->last_sweep);
 }
 
-/* parvacuum_stats_tables(): return a row for each table with totals. */
 Datum
 parvacuum_stats_tables(PG_FUNCTION_ARGS)
 {
@@ -206,7 +204,6 @@ put_index_totals(PvRow *row, TupleDesc desc, const void *record)
 	pv_put_int8(row, totals->sweeps);
 }
 
-/* parvacuum_stats_indexes(): return a row for each index with totals. */
 Datum
 parvacuum_stats_indexes(PG_FUNCTION_ARGS)
 {

@@ -17,10 +17,8 @@
 #include "funcapi.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
-#include "utils/timestamp.h"
 
 #include "base/clock.h"
-#include "base/settings.h"
 #include "entry/dispatch.h"
 #include "entry/rights.h"
 #include "sched/queue.h"
@@ -115,8 +113,7 @@ parvacuum_queue_items(PG_FUNCTION_ARGS)
 	nitems = pv_queue_copy(sees_all ? InvalidOid : MyDatabaseId, &items);
 	has_large_place = pv_queue_has_large_place(pv_queue_lock(LW_SHARED));
 	pv_queue_unlock();
-	if (nitems > 1)
-		qsort(items, nitems, sizeof(PvItem), compare_items);
+	qsort(items, nitems, sizeof(PvItem), compare_items);
 	for (int i = 0; i < nitems; i++)
 	{
 		const PvItem *item = &items[i];

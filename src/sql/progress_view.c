@@ -283,8 +283,7 @@ parvacuum_progress_items(PG_FUNCTION_ARGS)
 	{
 		const PgBackendStatus *backend = pv_backend_status(i);
 
-		if (backend != NULL &&
-			backend->st_progress_command == PROGRESS_COMMAND_VACUUM)
+		if (backend->st_progress_command == PROGRESS_COMMAND_VACUUM)
 			return_vacuum(fcinfo, backend, tracked, ntracked);
 	}
 	return (Datum) 0;

@@ -263,7 +263,8 @@ static bool
 cancel_table(Oid relid)
 {
 	bool		may_signal = pv_may_signal_autovacuum();
-	bool		may_withdraw = may_signal || pv_may_vacuum_oid(relid);
+	bool		may_withdraw = may_signal ||
+		(pv_class_row(relid) != NULL && pv_may_vacuum(relid));
 	bool		refused[PV_STARTED_BY_FUNCTION + 1] = {false};
 	PvVacuuming *vacuums;
 	int			n = pv_registry_find(relid, &vacuums);

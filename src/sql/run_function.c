@@ -148,9 +148,9 @@ read_request(FunctionCallInfo fcinfo, PvRequest *request)
 	request->truncate_is_open = PG_ARGISNULL(ARG_TRUNCATE);
 	request->deadline = deadline_arg(fcinfo);
 	request->command = options.len == 0 ?
-		psprintf("VACUUM %s", pv_quoted_relname(request->relid)) :
+		psprintf("VACUUM %s", pv_qualified_relname(request->relid, true)) :
 		psprintf("VACUUM (%s) %s", options.data + 2,
-				 pv_quoted_relname(request->relid));
+				 pv_qualified_relname(request->relid, true));
 }
 
 /*
@@ -233,12 +233,12 @@ static void
 report_entry(const PvRunEntry *entry)
 {
 	const PvResult *result = &entry->result;
-	char	   *relname = pv_qualified_relname(result->relid);
+	char	   *relname = pv_qualified_relname(result->relid, false);
 
 	ereport(NOTICE,
 			(OidIsValid(entry->toast_parent) ?
 			 errmsg("vacuumed TOAST table \"%s\" of table \"%s\"", relname,
-					pv_qualified_relname(entry->toast_parent)) :
+					pv_qualified_relname(entry->toast_parent, false)) :
 			 errmsg("vacuumed table \"%s\"", relname),
 			 result->by_engine ?
 			 errdetail("%s", describe_rows(result)) :
@@ -247,7 +247,6 @@ report_entry(const PvRunEntry *entry)
 			 result->by_engine && result->tuples_recently_dead > 0 ?
 			 errhint("Old transactions, prepared transactions, replication slots, and standbys can hold back the removable cutoff.") : 0));
 }
-
 
 /* parvacuum_run(rel, ...): return one row for each table vacuumed. */
 Datum

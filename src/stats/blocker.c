@@ -44,7 +44,6 @@
 #include "catalog/pg_authid.h"
 #include "common/hashfn.h"
 #include "executor/executor.h"
-#include "funcapi.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "replication/slot.h"
@@ -428,9 +427,7 @@ pv_readable(const char *text, int encoding)
 const PgBackendStatus *
 pv_status_of(int pid)
 {
-	int			n = pgstat_fetch_stat_numbackends();
-
-	for (int i = 1; i <= n; i++)
+	for (int i = pgstat_fetch_stat_numbackends(); i > 0; i--)
 	{
 		const PgBackendStatus *status = pv_backend_status(i);
 

@@ -33,15 +33,12 @@
 #include "commands/dbcommands.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
-#include "pgstat.h"
 #include "port/atomics.h"
 #include "storage/bufmgr.h"
 #include "storage/ipc.h"
 #include "storage/lock.h"
 #include "utils/builtins.h"
-#include "utils/errcodes.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
@@ -207,7 +204,6 @@ note_lock_waiter(bool indexes_too)
 static void
 add_run(PvRunOutcome outcome)
 {
-	is_open = false;
 	run.outcome = outcome;
 	run.end_time = GetCurrentTimestamp();
 	run.result = *progress;

@@ -23,7 +23,6 @@
 #include "postgres.h"
 
 #include "port/pg_crc32c.h"
-#include "utils/timestamp.h"
 
 #include "stats/records.h"
 

@@ -32,7 +32,7 @@
  * sees the mark.  It then fails with an error even if its vacuum is complete,
  * so that a signal that arrives late hits the statement that was meant.  The
  * error clears a pending cancel.  No signal can arrive after that: kill() had
- * returned before the process left, and see clear_cancel().
+ * returned before the process left, and see pv_process_clear_cancel().
  *
  *-------------------------------------------------------------------------
  */
@@ -40,7 +40,6 @@
 
 #include <signal.h>
 
-#include "libpq/pqsignal.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
 #include "storage/ipc.h"
@@ -49,6 +48,7 @@
 #include "storage/shmem.h"
 #include "storage/spin.h"
 
+#include "base/process.h"
 #include "base/settings.h"
 #include "stats/registry.h"
 
@@ -288,18 +288,6 @@ pv_registry_begin(Oid relid, Oid toast_parent, PvStartedBy started_by)
 	LWLockRelease(lock);
 }
 
-/*
- * Clear a cancel that was sent to this process, but perhaps not yet delivered.
- * A pending signal that is not blocked is delivered before sigprocmask()
- * returns (POSIX), so none arrives after this.
- */
-static void
-clear_cancel(void)
-{
-	sigprocmask(SIG_SETMASK, &UnBlockSig, NULL);
-	QueryCancelPending = false;
-}
-
 /* The vacuum is complete.  Raise an error if it was canceled, see the top. */
 void
 pv_registry_end(const char *relname)
@@ -307,7 +295,7 @@ pv_registry_end(const char *relname)
 	if (!leave(false))
 		return;
 
-	clear_cancel();
+	pv_process_clear_cancel();
 	ereport(ERROR,
 			(errcode(ERRCODE_QUERY_CANCELED),
 			 errmsg("canceling vacuum of table \"%s\" due to user request", relname)));
@@ -319,7 +307,7 @@ pv_registry_abandon(void)
 {
 	pv_track_end();
 	if (leave(false))
-		clear_cancel();
+		pv_process_clear_cancel();
 }
 
 /* Show the vacuum that this process leads, and its part; NULL: as before. */

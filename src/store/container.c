@@ -327,9 +327,7 @@ is_uniform(const PvSegmentBuild *build)
 static PvSegmentPlan
 plan_locators(const PvSegmentBuild *build, PvSegmentLayout layout, int head)
 {
-	PvSegmentPlan plan = {layout, head + build->used, head};
-
-	return plan;
+	return (PvSegmentPlan) {layout, head + build->used, head};
 }
 
 /* Plan a matrix of nrows rows behind a head of "head" bytes. */
@@ -338,9 +336,8 @@ plan_matrix(const PvSegmentBuild *build, PvSegmentLayout layout, int head,
 			int nrows)
 {
 	int			stride = build->max_byte - build->min_byte + 1;
-	PvSegmentPlan plan = {layout, head + nrows * stride, 0};
 
-	return plan;
+	return (PvSegmentPlan) {layout, head + nrows * stride, 0};
 }
 
 /* Return the better one of a ranked plan and the corresponding direct one. */
@@ -355,13 +352,12 @@ better_plan(PvSegmentPlan ranked, PvSegmentPlan direct)
 PvSegmentPlan
 pv_segment_plan(const PvSegmentBuild *build)
 {
-	const PvSegmentPlan in_line = {PV_SEG_INLINE, 0, 0};
 	PvSegmentPlan direct;
 	PvSegmentPlan locators;
 	PvSegmentPlan matrix;
 
 	if (build->nblocks == 1 && (build->locators[0] & PV_LOCATOR_RUN))
-		return in_line;
+		return (PvSegmentPlan) {PV_SEG_INLINE, 0, 0};
 	if (is_uniform(build))
 		return plan_locators(build, PV_SEG_UNIFORM, PV_UNIFORM_HEAD_BYTES);
 

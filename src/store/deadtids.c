@@ -151,7 +151,9 @@ root_of(PvDeadTidsShared *shared)
 static void
 clear_root(PvDeadTidsShared *shared)
 {
-	for (uint32 i = 0; i < shared->nleaves; i++)
+	uint32		nleaves = count_leaves(shared->nblocks);
+
+	for (uint32 i = 0; i < nleaves; i++)
 		pg_atomic_init_u32(&root_of(shared)[i], 0);
 }
 
@@ -165,8 +167,6 @@ init_shared(PvDeadTidsShared *shared, BlockNumber nblocks, Size reserve,
 			Size limit)
 {
 	shared->nblocks = nblocks;
-	shared->nsegments = count_segments(nblocks);
-	shared->nleaves = count_leaves(nblocks);
 	pg_atomic_init_u32(&shared->generation, 1);
 	pg_atomic_init_u64(&shared->items, 0);
 	pg_atomic_init_u64(&shared->segments, 0);
@@ -193,7 +193,7 @@ static void
 connect_handle(PvDeadTids *store, PvDeadTidsShared *shared)
 {
 	store->shared = shared;
-	store->nsegments = shared->nsegments;
+	store->nsegments = count_segments(shared->nblocks);
 	store->generation = pg_atomic_read_u32(&shared->generation);
 	store->root = root_of(shared);
 }

@@ -171,8 +171,6 @@ struct PvDeadTidsShared
 {
 	/* Set at creation, then read-only. */
 	BlockNumber nblocks;
-	uint32		nsegments;
-	uint32		nleaves;
 
 	/* Changed by a reset only, when no other participant uses the store. */
 	pg_atomic_uint32 generation;

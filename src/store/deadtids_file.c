@@ -69,26 +69,6 @@ write_record(Record *record, const void *packed, FILE *file)
 		(record->bytes == 0 || fwrite(packed, record->bytes, 1, file) == 1);
 }
 
-/*
- * Fill in the record of a segment, but for the checksum, and open the segment.
- * Return false if it has no items.
- */
-static bool
-open_segment(PvDeadTids *store, uint32 segno, PvDeadTidsIter *iter,
-			 Record *record)
-{
-	memset(record, 0, sizeof(Record));
-	if (!pv_deadtids_segment_begin(store, segno, iter))
-		return false;
-	record->segno = segno;
-	record->content = PV_ENTRY_LAYOUT(iter->entry);
-	if (record->content == PV_SEG_INLINE)
-		record->content = iter->entry;
-	else
-		record->bytes = pv_segment_bytes(iter->segment, record->content);
-	return true;
-}
-
 /* Return the number of items in the segments before "end". */
 int64
 pv_deadtids_count_before(PvDeadTids *store, uint32 end)
@@ -124,12 +104,17 @@ pv_deadtids_write(PvDeadTids *store, uint32 end, FILE *file)
 	for (uint32 segno = 0; segno < Min(end, store->nsegments); segno++)
 	{
 		PvDeadTidsIter iter;
-		Record		record;
+		Record		record = {.segno = segno};
 
 		if (segno % SEGMENTS_PER_CHECK == 0)
 			CHECK_FOR_INTERRUPTS();
-		if (!open_segment(store, segno, &iter, &record))
+		if (!pv_deadtids_segment_begin(store, segno, &iter))
 			continue;
+		record.content = PV_ENTRY_LAYOUT(iter.entry);
+		if (record.content == PV_SEG_INLINE)
+			record.content = iter.entry;
+		else
+			record.bytes = pv_segment_bytes(iter.segment, record.content);
 		if (file != NULL && !write_record(&record, iter.segment, file))
 			return 0;
 		bytes += sizeof(Record) + record.bytes;

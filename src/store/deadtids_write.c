@@ -160,18 +160,6 @@ pv_deadtids_publish(PvDeadTids *store)
 	store->pending = 0;
 }
 
-/* Keep the entry of a segment that was just ended until it is published. */
-static void
-add_entry(PvDeadTids *store, uint32 segno, uint32 entry)
-{
-	uint32		slot = segno % PV_LEAF_SEGMENTS;
-
-	Assert(store->pending == 0 || store->leafno == segno / PV_LEAF_SEGMENTS);
-	store->leafno = segno / PV_LEAF_SEGMENTS;
-	store->entries[slot] = entry;
-	store->pending |= (uint32) 1 << slot;
-}
-
 /* Has this participant ended the segment, or another one published it? */
 static bool
 is_stored(PvDeadTids *store, uint32 segno)
@@ -285,12 +273,18 @@ pack_segment(PvDeadTids *store)
 void
 pv_deadtids_end_segment(PvDeadTids *store)
 {
+	uint32		leafno = store->segno / PV_LEAF_SEGMENTS;
+	uint32		slot = store->segno % PV_LEAF_SEGMENTS;
+
 	if (!store->begun)
 		elog(ERROR, "no segment to end");
 	store->begun = false;
 	if (store->build->nblocks == 0)
 		return;
-	add_entry(store, store->segno, pack_segment(store));
+	Assert(store->pending == 0 || store->leafno == leafno);
+	store->leafno = leafno;
+	store->entries[slot] = pack_segment(store);
+	store->pending |= (uint32) 1 << slot;
 	pg_atomic_fetch_add_u64(&store->shared->items, store->build->nitems);
 	pg_atomic_fetch_add_u64(&store->shared->segments, 1);
 }

@@ -132,7 +132,6 @@ pv_space_init(PvSpaceShared *shared, Size limit, Size overhead,
 		pg_atomic_init_u32(&shared->extents[i].size, 0);
 		pg_atomic_init_u32(&shared->extents[i].used, 0);
 		shared->extents[i].handle = DSM_HANDLE_INVALID;
-		shared->extents[i].is_beyond_limit = false;
 	}
 	if (home_bytes > EXTENT_OVERHEAD + PV_SPACE_UNIT)
 	{

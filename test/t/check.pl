@@ -69,7 +69,11 @@ $settings = '';
 
 pv_reload_with($node, autovacuum => 'off', 'parvacuum.scheduler' => 'on');
 is(rows('severity', 'autovacuum'), 'warning', 'the scheduler, and tables that have not opted in');
-pv_reload_with($node, autovacuum => 'on', 'parvacuum.scheduler' => 'off');
+pv_reload_with($node, 'parvacuum.enabled' => 'on');
+sql('CREATE TABLE served (a text)', 'CREATE TABLE unserved (a int)', 'ALTER TABLE unserved SET (parvacuum.enabled = false)');
+is(rows('severity, subject, setting, advice', 'autovacuum'), 'warning|public.unserved|parvacuum.enabled|ALTER TABLE public.unserved SET (parvacuum.enabled), or set autovacuum to on.', 'the scheduler, and a table that has opted out');
+sql('DROP TABLE served, unserved');
+pv_reload_with($node, autovacuum => 'on', 'parvacuum.scheduler' => 'off', 'parvacuum.enabled' => 'off');
 
 # -- the horizon
 

@@ -33,7 +33,9 @@ sub make_tables
 sub is_like_stock { return pv_is_like_stock($node, 'VACUUM (INDEX_CLEANUP ON, FREEZE) stock', $_[0]) }
 
 # A run that is held at a place until its time is over.  Then each process does as little as
-# it can.  Returns what the run returns.  One that came too late to the place is repeated.
+# it can.  Returns what the run returns; $said has its messages.  One that came too late to the
+# place is repeated.
+my $said;
 sub slice_at
 {
 	my ($place, $workers, $what) = @_;
@@ -55,6 +57,7 @@ sub slice_at
 		last if $held eq 't';
 	}
 	is($held, 't', "$what: it was held");
+	$said = $run->{err};
 	return split /\|/, $run->{out};
 }
 
@@ -135,6 +138,15 @@ sql('SET parvacuum.enabled = off', 'VACUUM ours');
 is(sql('SELECT count(*) FROM parvacuum_kept'), 0, 'stock: nothing is kept after VACUUM by stock');
 sql('VACUUM (FREEZE, INDEX_CLEANUP ON) ours');
 is_like_stock('other vacuums');
+
+# A slice ends even if nothing can be kept.
+make_tables('btree');
+pv_reload_with($node, 'parvacuum.keep_limit' => '0');
+slice('without a limit to keep');
+like($said, qr/^WARNING:  vacuum of table "postgres\.public\.ours" ends early and keeps nothing of what it has done\nHINT:/, 'and says so');
+pv_reload_with($node, 'parvacuum.keep_limit' => '1GB');
+slice('with such a limit');
+is($said, '', 'otherwise it says nothing');
 
 # A table whose turn comes when the time is over is not begun.
 sql('CREATE TABLE parts (a int) PARTITION BY LIST (a); CREATE TABLE p1 PARTITION OF parts FOR VALUES IN (1); CREATE TABLE p2 PARTITION OF parts FOR VALUES IN (2)',

@@ -117,6 +117,7 @@ $_->safe_psql('postgres', 'ALTER DATABASE postgres RESET search_path; DROP SCHEM
 # A transaction that has locked a partition here would wait for itself.
 like(error_of(q{SET statement_timeout = '60s'; BEGIN; LOCK p4; SELECT parvacuum_run_cluster('p')}),
 	qr/ERROR:  cannot vacuum the shards of table "public.p" because this session has locked them\nDETAIL:.*\nHINT:  Release the lock first\./, 'a transaction that has locked a partition');
+like(error_of(q{SET statement_timeout = '60s'; BEGIN; TRUNCATE p1; SELECT parvacuum_run_cluster('p')}), qr/because this session has locked them/, 'one that has truncated a partition of another server');
 is(sql('BEGIN', 'LOCK p4 IN ROW EXCLUSIVE MODE', q{SELECT count(*) FROM parvacuum_run_cluster('p') WHERE outcome = 'done'}, 'COMMIT'), 4, 'one that has written to it');
 
 # TOAST tables have no rows, however the other server writes names.

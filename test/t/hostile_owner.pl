@@ -310,6 +310,13 @@ unlike(slurp_file($node->logfile, $end), qr/mallory\.(?:large_i|large_brin|forge
 sql($end_all);
 $end = -s $node->logfile;
 ok($node->wait_for_log(qr/ERROR:  .*canceling .*(?:\n.*){1,5}parvacuum's scheduled (?:vacuum|analyze) of table "postgres\.mallory\.\w+", which took too long/, $end), 'large tables: a function that stays is canceled');
+# the same in core's code, which vacuums a table that has not opted in
+hostile('ALTER TABLE mallory.large_brin RESET (parvacuum.enabled)');
+sql($end_all);
+$end = -s $node->logfile;
+sql(q{SELECT parvacuum_enqueue('mallory.large_brin')});
+ok($node->wait_for_log(qr/parvacuum's scheduled vacuum of table "postgres\.mallory\.large_brin", which took too long/, $end), "large tables: so is one in the cleanup of an index by core's code") or diag sql('SELECT * FROM parvacuum_queue'), pv_processes($node);
+hostile('ALTER TABLE mallory.large_brin SET (parvacuum.enabled)');
 hostile($stays =~ s/BEGIN/BEGIN LOOP BEGIN PERFORM pg_sleep(1000); EXCEPTION WHEN query_canceled THEN NULL; END; END LOOP;/r);
 $end = -s $node->logfile;
 ok($node->wait_for_log(qr/parvacuum scheduler worker FATAL:  .*terminating /, $end), 'large tables: one that ignores that is ended with its process');

@@ -186,8 +186,15 @@ until_answer(q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parva
 replace(2, 7, 'swept');
 until_answer(sprintf(q{SELECT count(*) > 0 FROM parvacuum_history WHERE relation = 'swept'::regclass AND outcome = 'canceled' AND error LIKE 'canceling sweep of table "%%swept" because it needs a vacuum'}),
 	'true', 'a sweep ends when its table needs a vacuum');
+# That is no failure, after which the table would be left alone for a naptime.  The scheduler
+# scans the database when it is switched on.
+naptime('10min');
 speed(0);
+reload_with('parvacuum.scheduler' => 'off');
+until_answer(q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parvacuum scheduler worker'}, 0, 'the scheduler is off');
+reload_with('parvacuum.scheduler' => 'on');
 until_answer(q{SELECT count(*) > 0 FROM parvacuum_history WHERE relation = 'swept'::regclass AND action = 'vacuum' AND started_by = 'scheduler' AND outcome = 'done'}, 'true', 'which it gets');
+naptime('1s');
 
 #
 # An index that is locked is left out, and keeps no worker waiting.

@@ -135,10 +135,10 @@ SELECT what, first FROM (VALUES
 -- Half of a charge is forgotten in ten minutes.
 SELECT elapsed, parvacuum_test_charge_left(100, elapsed) FROM unnest('{-5,0,600,1200,36000}'::int[]) elapsed;
 
--- Room: an owner, and a database, has four times what is left to others.  The last numbers of entries that are refused.
+-- Room: an owner, and a database, has four times what is left to others, and an owner a sixteenth of that in any case.  The last numbers of entries that are refused.
 SELECT owners, databases, (SELECT min(n) FROM generate_series(0, 1000) n WHERE NOT parvacuum_test_has_room(1000, n, n / databases, n / databases / owners)) AS refused
 FROM (VALUES (1, 1), (2, 1), (1, 2), (1, 10)) v(owners, databases);
-SELECT parvacuum_test_has_room(1000, 950, 900, 900) AS too_many, parvacuum_test_has_room(1000, 950, 0, 0) AS of_another_database, parvacuum_test_has_room(1000, 760, 760, 0) AS of_another_owner,
+SELECT parvacuum_test_has_room(1000, 950, 900, 900) AS too_many, parvacuum_test_has_room(1000, 950, 0, 0) AS of_another_database, parvacuum_test_has_room(1000, 800, 800, 12) AS of_another_owner, parvacuum_test_has_room(1000, 800, 800, 13) AS more_of_his,
 	parvacuum_test_has_room(1, 0, 0, 0) AS one, parvacuum_test_has_room(1, 1, 0, 0) AS none;
 
 -- After a scan there is none for fifty times the CPU time that it took, up to ten minutes.
