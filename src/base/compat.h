@@ -422,6 +422,11 @@ extern struct config_generic *pv_find_setting(const char *name);
  * ----------------------------------------------------------------
  */
 
+/* A process waits for the content of a buffer by an LWLock before PG 19 */
+#if PG_VERSION_NUM < 190000
+#define PG_WAIT_BUFFER			PG_WAIT_LWLOCK
+#endif
+
 extern void pv_apply_cost_settings(void);
 extern double pv_autovacuum_cost_delay(void);
 extern int	pv_autovacuum_cost_limit(void);
@@ -483,22 +488,24 @@ pv_progress_indexes(int64 total, int64 done)
 }
 
 /*
- * Is this the session of a client?  Not if it runs a VACUUM.  Nothing keeps
- * the process from ending meanwhile.
+ * Is this the session of a client, or a parallel worker of one?  Not if it runs
+ * a VACUUM.  Nothing keeps the processes from ending meanwhile.
  */
 static inline bool
 pv_is_client(const PGPROC *proc)
 {
+	const PGPROC *leader = *(PGPROC *const volatile *) &proc->lockGroupLeader;
+	const PGPROC *session = leader != NULL ? leader : proc;
 #if PG_VERSION_NUM >= 190000
-	bool		regular = proc->backendType == B_BACKEND;
+	bool		regular = session->backendType == B_BACKEND;
 #elif PG_VERSION_NUM >= 180000
-	bool		regular = proc->isRegularBackend;
+	bool		regular = session->isRegularBackend;
 #else
-	bool		regular = !proc->isBackgroundWorker;
+	bool		regular = !session->isBackgroundWorker;
 #endif
 
-	return regular && proc->databaseId != InvalidOid &&
-		!(proc->statusFlags & (PROC_IS_AUTOVACUUM | PROC_IN_VACUUM));
+	return regular && session->databaseId != InvalidOid &&
+		!(session->statusFlags & (PROC_IS_AUTOVACUUM | PROC_IN_VACUUM));
 }
 
 /* ----------------------------------------------------------------

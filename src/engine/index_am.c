@@ -304,11 +304,14 @@ pv_index_process(PvParticipant *self, int i, PvPhase phase,
 	if (self->is_leader && self->private_istats[i] != NULL)
 		istat = self->private_istats[i];
 
+	/* Only the bulk deletion comes to polls of ours, in its callback */
+	pv_cost_flush();
 	istat = empty_pending_list(self, indrel, phase, istat);
+	if (phase != PV_PHASE_INDEX)
+		istat = index_vacuum_cleanup(ivinfo, istat);
+	pv_cost_charge_slept();
 	if (phase == PV_PHASE_INDEX)
 		istat = index_bulk_delete(ivinfo, istat, dead_item_callback, &check);
-	else
-		istat = index_vacuum_cleanup(ivinfo, istat);
 	if (!had_xid)
 		check_nothing_written(indrel);
 

@@ -27,12 +27,15 @@
 /* Least size of a table whose last vacuum is looked up for the forecast */
 #define MIN_FORECAST_PAGES		1024
 
+/* What is measured with a rate that changes all the time, in microseconds */
+#define MOST_ON_BALANCE			10e6
+
 /* Return the cost units per millisecond of one process, or 0 for no limit. */
 static double
 allowed_cost(const PvShared *shared)
 {
 	if (shared->cost.on_balance)
-		return pv_cost_rate() / 1000.0;
+		return pv_cost_fixed_rate() / 1000.0;
 	if (shared->cost.budget.delay <= 0)
 		return 0;
 	return shared->cost.budget.limit / shared->cost.budget.delay;
@@ -120,6 +123,7 @@ pages_done(const PvEtaInput *input)
 /*
  * Add what this phase has done since the last time.  When the cost limit has
  * changed, the measurement begins again, because nothing goes on as before.
+ * With the adaptive pace the last seconds count, pauses included.
  */
 static void
 measure_phase(PvVacuum *vac)
@@ -133,6 +137,13 @@ measure_phase(PvVacuum *vac)
 
 	measure->usecs += now - progress->mark;
 	measure->pages += pages - progress->mark_pages;
+	if (vac->leader.shared->cost.on_balance &&
+		pv_guc_pace == PV_PACE_ADAPTIVE && pages > progress->mark_pages &&
+		measure->usecs > MOST_ON_BALANCE)
+	{
+		measure->pages *= MOST_ON_BALANCE / measure->usecs;
+		measure->usecs = MOST_ON_BALANCE;
+	}
 	if (allowed != progress->allowed_cost)
 		memset(input->of, 0, sizeof(input->of));
 

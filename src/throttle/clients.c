@@ -31,10 +31,13 @@
 /* The clients looked at, at most; of more, others each time */
 #define MAX_CLIENTS				64
 
+#define CLASS_OF_EVENT			0xFF000000
+
 typedef struct Client
 {
 	const PGPROC *proc;
 	int			pid;
+	bool		busy;			/* it was not idle when the turn began */
 	double		run;			/* microseconds since the process began */
 	double		delay;
 	int			nwaiting;		/* in the samples of this turn */
@@ -44,7 +47,7 @@ static struct
 {
 	Client		clients[MAX_CLIENTS];
 	int			n;
-	int			nall;			/* clients that there are */
+	int			nall;			/* these, and all others that are busy */
 	bool		any_unreadable;
 	uint32		next;			/* of all entries, the first to look at */
 	int64		since;
@@ -92,21 +95,29 @@ pid_of(const PGPROC *proc)
 	return *(volatile const int *) &proc->procLatch.owner_pid;
 }
 
-/* Return the class of what the process waits for. */
+/* Return what the process waits for. */
 static uint32
-wait_class(const PGPROC *proc)
+wait_event(const PGPROC *proc)
 {
-	return *(volatile const uint32 *) &proc->wait_event_info & 0xFF000000;
+	return *(volatile const uint32 *) &proc->wait_event_info;
 }
 
-/* Does the process wait for what a vacuum uses, too? */
+/*
+ * Does the process wait for what a vacuum uses, too?  Of the waits for other
+ * processes only those of core's storage count, as a session can have the
+ * others for as long as it likes.
+ */
 static bool
 is_waiting(const PGPROC *proc)
 {
-	uint32		class = wait_class(proc);
+	uint32		event = wait_event(proc);
+	uint32		class = event & CLASS_OF_EVENT;
 
-	return class == PG_WAIT_LWLOCK || class == PG_WAIT_IO ||
-		class == PG_WAIT_IPC;
+	return class == PG_WAIT_LWLOCK || class == PG_WAIT_BUFFER ||
+		class == PG_WAIT_IO || event == WAIT_EVENT_BUFFER_IO ||
+		event == WAIT_EVENT_SYNC_REP ||
+		event == WAIT_EVENT_XACT_GROUP_UPDATE ||
+		event == WAIT_EVENT_PROCARRAY_GROUP_UPDATE;
 }
 
 /* Add the clients that are idle, or those that are not, while there is room. */
@@ -120,17 +131,17 @@ add_clients(bool idle)
 	{
 		uint32		at = (first + i) % nprocs;
 		const PGPROC *proc = &ProcGlobal->allProcs[at];
-		Client		client = {.proc = proc, .pid = pid_of(proc)};
+		Client		client = {.proc = proc,.pid = pid_of(proc),.busy = !idle};
 
 		if (client.pid == 0 || !pv_is_client(proc) ||
-			(wait_class(proc) == PG_WAIT_CLIENT) != idle)
+			((wait_event(proc) & CLASS_OF_EVENT) == PG_WAIT_CLIENT) != idle)
 			continue;
-		watch.nall++;
 		if (watch.n == MAX_CLIENTS)
-			continue;
-		if (read_schedstat(&client))
+			watch.nall += client.busy;
+		else if (read_schedstat(&client))
 		{
 			watch.clients[watch.n++] = client;
+			watch.nall++;
 			watch.next = at + 1;
 		}
 		else
@@ -165,15 +176,17 @@ pv_clients_sample(void)
 }
 
 /*
- * Set what they have spent since pv_clients_begin(), and as much for each that
- * there was no room for.  Those that are gone do not count.  Return false if
- * nothing could be measured.
+ * Set what they have spent since pv_clients_begin(), and as much for each busy
+ * one that there was no room for.  Those that are gone do not count.  Return
+ * false if nothing could be measured, as when those that were busy are gone or
+ * unreadable, and the others did nothing.
  */
 bool
 pv_clients_end(PvClientTimes *times)
 {
 	double		usecs = pv_usecs_since(watch.since);
 	int			n = 0;
+	bool		any_gone = watch.any_unreadable;
 
 	times->usecs = usecs;
 	times->run = times->wait = 0;
@@ -183,14 +196,19 @@ pv_clients_end(PvClientTimes *times)
 		Client		now = *then;
 
 		if (pid_of(now.proc) != now.pid || !read_schedstat(&now))
+		{
+			any_gone |= then->busy;
 			continue;
+		}
 		times->run += now.run - then->run;
 		times->wait += now.delay - then->delay +
 			usecs * then->nwaiting / Max(watch.nsamples, 1);
 		n++;
 	}
-	if (n == 0)
-		return watch.n == 0 && !watch.any_unreadable;
+	if (watch.n == 0)
+		return !watch.any_unreadable;
+	if (n == 0 || (any_gone && pv_are_quiet(times)))
+		return false;
 	times->run *= (double) watch.nall / watch.n;
 	times->wait *= (double) watch.nall / watch.n;
 	return true;

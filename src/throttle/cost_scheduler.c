@@ -400,6 +400,7 @@ void
 pv_cost_flush(void)
 {
 	int64		rate = pv_cost_rate();
+	int64		fixed_rate = pv_cost_fixed_rate();
 	int64		units = VacuumCostBalance;
 
 	if (pv_cost.mode != PV_COST_SCHEDULER)
@@ -407,8 +408,9 @@ pv_cost_flush(void)
 	if (is_still_to_sleep())
 		units -= PV_DUE_BALANCE;
 	me.more_is_due = charge_units(units, rate) >= MIN_SLEEP_USECS;
-	begin_counting(rate);
-	set_unpolled_sleep(pv_cost_fixed_rate());
+	/* the launcher may not have seen yet that there is no limit any more */
+	begin_counting(fixed_rate > 0 ? rate : 0);
+	set_unpolled_sleep(fixed_rate);
 	me.flushed = pgBufferUsage;
 }
 

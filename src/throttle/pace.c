@@ -10,7 +10,9 @@
  * ask for.  Harm is the share by which it is larger while vacuums work.
  *
  * The stretch differs from turn to turn by far more than the harm that matters.
- * So the mean of its logarithm is compared, over as many turns as it takes: the
+ * So the mean of its logarithm is compared, over as many turns as it takes.  A
+ * turn of work counts by the mean of parts that are as long as a pause, since
+ * the mean of a logarithm depends on how long each was measured.  The
  * rate is halved when harm is above the target beyond its standard error.  It
  * rises when the estimate is below, after a few turns.  Each change begins a
  * new comparison.  If the estimate is wrong, the rate rises a bit too far, and
@@ -47,17 +49,17 @@
 /* The least variance assumed, as a few turns may be alike by chance */
 #define LEAST_VARIANCE			1e-4
 
-/* Share of the rate that must have been used for it to rise */
+/*
+ * Share of the rate that must have been used for it to rise.  Below that share
+ * of the floor pauses would only cost vacuums time.
+ */
 #define USED					0.8
 
 /*
- * Share of the floor below which vacuums are not limited by the rate, so that
- * pauses would only cost them time
+ * Turns in which clients do nothing, after which nobody can be harmed: clients
+ * that do something every second or two are protected
  */
-#define BUSY					0.9
-
-/* Turns in which clients do nothing, after which nobody can be harmed */
-#define QUIET_TURNS				3
+#define QUIET_TURNS				10
 
 /* Turns without any measure after which the rate is the floor */
 #define BLIND_TURNS				5
@@ -79,12 +81,19 @@ pv_pace_init(PvPace *pace, double floor)
 	pace->limit = PV_PACE_RISING;
 }
 
-/* Add a turn, when those before count that much less. */
-static void
-add_turn(PvStretch *stretch, const PvClientTimes *clients, double fading)
+/* Return the logarithm of the stretch of these clients. */
+static double
+stretch_of(const PvClientTimes *clients)
 {
 	double		run = Max(clients->run, clients->usecs * LEAST_SHARE);
-	double		value = log(1 + clients->wait / run);
+
+	return log(1 + clients->wait / run);
+}
+
+/* Add the value of a turn, when those before count that much less. */
+static void
+add_turn(PvStretch *stretch, double value, double fading)
+{
 	double		distance = value - stretch->mean;
 
 	stretch->n = stretch->n * fading + 1;
@@ -94,8 +103,8 @@ add_turn(PvStretch *stretch, const PvClientTimes *clients, double fading)
 }
 
 /* Do clients do nothing? */
-static bool
-are_quiet(const PvClientTimes *clients)
+bool
+pv_are_quiet(const PvClientTimes *clients)
 {
 	return clients->run + clients->wait < clients->usecs * LEAST_SHARE;
 }
@@ -105,8 +114,16 @@ void
 pv_pace_paused(PvPace *pace, const PvClientTimes *clients)
 {
 	pace->nblind[false] = 0;
-	if (!are_quiet(clients))
-		add_turn(&pace->paused, clients, FADING);
+	if (!pv_are_quiet(clients))
+		add_turn(&pace->paused, stretch_of(clients), FADING);
+}
+
+/* Vacuums work, and this is a part of the turn, as long as a pause. */
+void
+pv_pace_working(PvPace *pace, const PvClientTimes *clients)
+{
+	if (!pv_are_quiet(clients))
+		add_turn(&pace->turn, stretch_of(clients), 1);
 }
 
 /* Return the square of the standard error of the mean. */
@@ -140,25 +157,30 @@ rise(PvPace *pace, double used)
 }
 
 /*
- * Vacuums have worked for a turn, and used so many cost units a second.  Set
- * the rate for the next turn.  later is what they make others do later, if that
- * is too much.
+ * Vacuums have worked for a turn, of which at least one part was measured, and
+ * used so many cost units a second.  Set the rate for the next turn.  later is
+ * what they make others do later, if that is too much.
  */
 void
-pv_pace_worked(PvPace *pace, const PvClientTimes *clients, double used,
-			   PvPaceLimit later)
+pv_pace_worked(PvPace *pace, double used, PvPaceLimit later)
 {
 	PvStretch  *working = &pace->working;
-	const PvStretch *paused = &pace->paused;
-	bool		quiet = are_quiet(clients);
+	PvStretch  *paused = &pace->paused;
+	bool		quiet = pace->turn.n == 0;
+	double		value = pace->turn.mean;
 	double		error;
 
+	memset(&pace->turn, 0, sizeof(PvStretch));
 	pace->nblind[true] = 0;
 	pace->nquiet = quiet ? Min(pace->nquiet + 1, QUIET_TURNS) : 0;
-	pace->pauses = pace->nquiet < QUIET_TURNS && used >= pace->floor * BUSY;
+	pace->pauses = pace->nquiet < QUIET_TURNS && used >= pace->floor * USED;
 	if (!pace->pauses)
+	{
+		paused->n *= FADING;	/* what was felt in pauses grows old */
+		paused->squares *= FADING;
 		pace->harm = NAN;
-	if (used < pace->floor * BUSY)
+	}
+	if (used < pace->floor * USED)
 	{
 		pace->limit = PV_PACE_NOTHING;
 		return;
@@ -175,7 +197,7 @@ pv_pace_worked(PvPace *pace, const PvClientTimes *clients, double used,
 			rise(pace, used);
 		return;
 	}
-	add_turn(working, clients, 1);
+	add_turn(working, value, 1);
 	if (working->n < 2 || paused->n < 2)
 		return;
 
@@ -194,6 +216,7 @@ pv_pace_worked(PvPace *pace, const PvClientTimes *clients, double used,
 void
 pv_pace_blind(PvPace *pace, bool working)
 {
+	pace->nquiet = 0;
 	if (++pace->nblind[working] < BLIND_TURNS)
 		return;
 	pv_pace_init(pace, pace->floor);

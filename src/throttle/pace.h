@@ -51,6 +51,7 @@ typedef struct PvPace
 	bool		pauses;			/* the next turn may be a pause */
 	int			nquiet;			/* turns in which clients did nothing, in a row */
 	int			nblind[2];		/* turns of a kind without any measure, in a row */
+	PvStretch	turn;			/* in parts of the turn of work at hand */
 	PvStretch	working;
 	PvStretch	paused;
 	double		harm;			/* share by which clients take longer; NaN: not
@@ -60,9 +61,10 @@ typedef struct PvPace
 
 /* throttle/pace.c */
 extern void pv_pace_init(PvPace *pace, double floor);
+extern bool pv_are_quiet(const PvClientTimes *clients);
 extern void pv_pace_paused(PvPace *pace, const PvClientTimes *clients);
-extern void pv_pace_worked(PvPace *pace, const PvClientTimes *clients,
-						   double used, PvPaceLimit later);
+extern void pv_pace_working(PvPace *pace, const PvClientTimes *clients);
+extern void pv_pace_worked(PvPace *pace, double used, PvPaceLimit later);
 extern void pv_pace_blind(PvPace *pace, bool working);
 
 /* throttle/wal.c */

@@ -27,11 +27,15 @@
 #define LOOK_MS					2
 
 /* For how long vacuums work and pause, in microseconds */
-#define WORK_USECS				150000
+#define WORK_USECS				130000
 #define PAUSE_USECS				50000
 
 /* After a change processes may still be at their last page */
 #define SETTLE_USECS			10000
+
+/* Each part that is measured: one of a pause, and three of a turn of work */
+#define PART_USECS \
+	(PAUSE_USECS - SETTLE_USECS - 2 * LOOK_MS * 1000)
 
 /* The least share of the way to the failsafe that counts as not gone yet */
 #define LEAST_REST				1e-3
@@ -44,8 +48,11 @@ static struct
 	bool		is_on;
 	bool		working;
 	bool		settled;		/* what happens is measured */
+	bool		measured;		/* at least one part was */
+	bool		lost;			/* at least one could not be */
 	int64		since;			/* of this turn */
-	int64		measured_since;
+	int64		part_since;
+	int64		settled_since;
 	int64		units;			/* then */
 }			turn;
 
@@ -60,7 +67,7 @@ static void
 begin_turn(bool working, int64 now)
 {
 	turn.working = working;
-	turn.settled = false;
+	turn.settled = turn.measured = turn.lost = false;
 	turn.since = now;
 	if (!working)
 		pv_cost_pause(now + PAUSE_USECS);
@@ -89,30 +96,51 @@ lowest_rate(void)
 		(pace.pauses ? (double) (WORK_USECS + PAUSE_USECS) / WORK_USECS : 1);
 }
 
+static void
+begin_part(int64 now)
+{
+	turn.part_since = now;
+	pv_clients_begin();
+}
+
+/* What comes after the end of a pause does not belong to it. */
+static void
+end_part(int64 now)
+{
+	PvClientTimes clients;
+
+	if (!pv_clients_end(&clients) ||
+		(!turn.working && now - turn.since >= PAUSE_USECS + SETTLE_USECS))
+	{
+		turn.lost = true;
+		return;
+	}
+	turn.measured = true;
+	if (turn.working)
+		pv_pace_working(&pace, &clients);
+	else
+		pv_pace_paused(&pace, &clients);
+}
+
 /* Act by what was measured in this turn. */
 static void
 end_turn(int64 now)
 {
-	PvClientTimes clients;
 	double		used = (pv_cost_units() - turn.units) * 1e6 /
-		(now - turn.measured_since);
+		(now - turn.settled_since);
 
 	pace.floor = lowest_rate();
 	pv_wal_look(now);
-	if (!pv_clients_end(&clients))
+	if (!turn.measured || (turn.lost && pace.turn.n == 0))
 		pv_pace_blind(&pace, turn.working);
 	else if (turn.working)
-		pv_pace_worked(&pace, &clients, used, pv_wal_limit(now));
-	else if (now - turn.since < PAUSE_USECS + SETTLE_USECS)
-		pv_pace_paused(&pace, &clients);
+		pv_pace_worked(&pace, used, pv_wal_limit(now));
 	pace.rate = Max(pace.rate, pace.floor);
 	pv_cost_set_rate((int64) pace.rate);
 	pv_cost_show_pace(&pace);
 	ereport(DEBUG2,
-			errmsg_internal("pace: %s, used %.0f units/s, clients ran %.0f us and waited %.0f us; rate %.0f, harm %.3f, limit %d",
-							turn.working ? "worked" : "paused", used,
-							clients.run, clients.wait, pace.rate, pace.harm,
-							pace.limit));
+			errmsg_internal("pace: used %.0f units/s; rate %.0f, harm %.3f, limit %d",
+							used, pace.rate, pace.harm, pace.limit));
 }
 
 /* Look at clients, and begin another turn when this one is over. */
@@ -124,15 +152,24 @@ look(int64 now)
 	if (!turn.settled && in_turn >= SETTLE_USECS)
 	{
 		turn.settled = true;
-		turn.measured_since = now;
+		turn.settled_since = now;
 		turn.units = pv_cost_units();
-		pv_clients_begin();
+		begin_part(now);
 	}
 	else if (turn.settled)
+	{
 		pv_clients_sample();
+		if (now - turn.part_since >= PART_USECS &&
+			(turn.working || !(turn.measured || turn.lost)))
+		{
+			end_part(now);
+			if (turn.working)
+				begin_part(now);
+		}
+	}
 	if (in_turn < (turn.working ? WORK_USECS : PAUSE_USECS))
 		return;
-	if (turn.settled && now > turn.measured_since)
+	if (turn.settled && now > turn.settled_since)
 		end_turn(now);
 	begin_turn(!turn.working || !pace.pauses, pv_usecs_of_machine());
 }

@@ -32,9 +32,10 @@
 /* Share of the WAL between two checkpoints that may be written at once */
 #define AT_ONCE					0.2
 
-/* The last redo point, and when it was first seen */
+/* The last redo point, and the last look before it was seen */
 static XLogRecPtr redo = InvalidXLogRecPtr;
 static int64 redo_since;
+static int64 looked_at = 0;
 
 /* Places in WAL up to which it had been flushed, the last one and those before */
 #define NPLACES					16
@@ -53,8 +54,9 @@ pv_wal_look(int64 now)
 	XLogRecPtr	new_redo = GetRedoRecPtr();
 
 	if (redo != new_redo)
-		redo_since = now;
+		redo_since = looked_at;
 	redo = new_redo;
+	looked_at = now;
 	if (now - flushed[last].at <
 		pv_guc_pace_max_lag * INT64CONST(1000) / (NPLACES - 1))
 		return;

@@ -123,6 +123,23 @@ pace_is("limited_by = 'blind' AND harm IS NULL AND rate BETWEEN floor AND 1.5 * 
 faults_disarm();
 pace_is("limited_by <> 'blind' AND rate > 2 * floor", 'it is there again: the rate rises');
 
+# Nor can it where only a client that does nothing can be looked at.  The sessions that ask are
+# clients as well, so they are short and rare.
+my $idle = $node->background_psql('postgres');
+my $pid = sql(q{SELECT pid FROM pg_stat_activity WHERE query ~ '^CALL be_a_client'});
+faults_arm(kinds => ['open'], error => 'ENOENT', path => "/proc/$pid/schedstat", times => 1000000);
+my $limited_by = '';
+for (1 .. $PostgreSQL::Test::Utils::timeout_default / 2)
+{
+	sleep 2;
+	$limited_by = sql('SELECT limited_by FROM parvacuum_pace()');
+	last if $limited_by eq 'blind';
+}
+is($limited_by, 'blind', 'a client that is idle tells nothing of one that is not');
+faults_disarm();
+$idle->quit;
+pace_is("limited_by <> 'blind'", 'the other one can be seen again');
+
 pv_reload_with($node, 'parvacuum.pace' => 'fixed');
 pace_is("limited_by = 'settings' AND rate = $limit AND since IS NULL", 'a reload makes the pace fixed again');
 pv_reload_with($node, 'parvacuum.pace' => 'adaptive');

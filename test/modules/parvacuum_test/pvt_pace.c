@@ -30,10 +30,10 @@ PG_FUNCTION_INFO_V1(parvacuum_test_wait);
 
 #define TARGET		0.05
 
-/* Seconds of a turn that is measured, and of both with what is not */
-#define WORK		0.14
-#define PAUSE		0.04
-#define BOTH		0.2
+/* Seconds of each part that is measured, three in a turn of work, and of all */
+#define PART		0.04
+#define NPARTS		3
+#define BOTH		0.18
 
 /* A random number with the mean 0 and the deviation 1 */
 static double
@@ -47,14 +47,13 @@ deviate(pg_prng_state *state)
 }
 
 static PvClientTimes
-times(double seconds, double run, double stretch, double noise,
-	  pg_prng_state *state)
+times(double run, double stretch, double noise, pg_prng_state *state)
 {
 	PvClientTimes result;
 
-	result.usecs = seconds * 1e6;
-	result.run = run * seconds;
-	stretch *= exp(noise * deviate(state) * sqrt(WORK / seconds));
+	result.usecs = PART * 1e6;
+	result.run = run * PART;
+	stretch *= exp(noise * deviate(state) * sqrt(NPARTS));
 	result.wait = result.run * Max(stretch - 1, 0);
 	return result;
 }
@@ -89,6 +88,7 @@ parvacuum_test_pace(PG_FUNCTION_ARGS)
 	double		stretch = PG_GETARG_FLOAT8(7);
 	double		replay = PG_GETARG_FLOAT8(8);
 	double		lag = 0;
+	double		t = 0;
 	pg_prng_state state;
 	PvPace		pace;
 	Datum	   *parts;
@@ -104,19 +104,19 @@ parvacuum_test_pace(PG_FUNCTION_ARGS)
 		double		place = DatumGetFloat8(parts[i / seconds]);
 		double		sum = 0;
 		double		harm = 0;
+		int			n = 0;
 		Datum		values[7];
 		bool		nulls[7] = {0};
 
-		for (double t = 0; t < 1 - BOTH / 2; t += BOTH)
+		for (; t < i + 1; t += BOTH)
 		{
 			double		used = Min(pace.rate, fastest);
 			double		truth = place <= 0 ? 0 :
 				TARGET * (used / place) * (used / place);
-			PvClientTimes clients = times(WORK, run, stretch * (1 + truth),
-										  noise, &state);
-
 			PvPaceLimit later = lag > 10 ? PV_PACE_STANDBY : PV_PACE_NOTHING;
+			PvClientTimes clients;
 
+			n++;
 			sum += used;
 			harm += truth;
 			if (replay > 0)
@@ -127,17 +127,22 @@ parvacuum_test_pace(PG_FUNCTION_ARGS)
 				pv_pace_blind(&pace, false);
 				continue;
 			}
-			if (place == 0)
-				clients.run = clients.wait = 0;
-			pv_pace_worked(&pace, &clients, used, later);
-			clients = times(PAUSE, run, stretch, noise, &state);
+			for (int part = 0; part < NPARTS; part++)
+			{
+				clients = times(run, stretch * (1 + truth), noise, &state);
+				if (place == 0)
+					clients.run = clients.wait = 0;
+				pv_pace_working(&pace, &clients);
+			}
+			pv_pace_worked(&pace, used, later);
+			clients = times(run, stretch, noise, &state);
 			if (pace.pauses)
 				pv_pace_paused(&pace, &clients);
 		}
 		values[0] = Int32GetDatum(i + 1);
 		values[1] = Int32GetDatum(i / seconds + 1);
-		values[2] = Float8GetDatum(sum * BOTH);
-		values[3] = Float8GetDatum(harm * BOTH);
+		values[2] = Float8GetDatum(sum / n);
+		values[3] = Float8GetDatum(harm / n);
 		values[4] = Int32GetDatum(pace.limit);
 		values[5] = BoolGetDatum(!isnan(pace.harm));
 		values[6] = Float8GetDatum(lag);
