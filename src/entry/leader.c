@@ -113,6 +113,10 @@ become_caller(shm_toc *toc, const PvRunShared *shared)
 	/* the settings include "role", which is not that of a definer */
 	SetCurrentRoleId(shared->role_id, shared->role_is_superuser);
 
+	/* before PG 17 core does not protect functions of owners from this */
+	SetConfigOption("search_path", "pg_catalog, pg_temp", PGC_USERSET,
+					PGC_S_SESSION);
+
 	/* the caller converts the messages for its client */
 	SetClientEncoding(GetDatabaseEncoding());
 }
@@ -329,7 +333,6 @@ parvacuum_leader_main(Datum main_arg)
 	become_caller(toc, shared);
 	show_activity(shared);
 
-	memset(&usage, 0, sizeof(usage));
 	InstrStartParallelQuery();
 	execute(shared);
 	InstrEndParallelQuery(&usage.buffers, &usage.wal);

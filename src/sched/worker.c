@@ -83,6 +83,7 @@ fix_settings(void)
 		{"synchronous_commit", "off"}
 	};
 
+	SetSessionAuthorization(BOOTSTRAP_SUPERUSERID, true);
 	for (size_t i = 0; i < lengthof(fixed); i++)
 		SetConfigOption(fixed[i][0], fixed[i][1], PGC_SUSET, PGC_S_OVERRIDE);
 	pv_table_limit_lock_waits(PV_LATE_AFTER_MS);

@@ -313,9 +313,9 @@ parvacuum_call(PG_FUNCTION_ARGS)
  */
 
 /*
- * The functions of parvacuum_cluster have a search path of their own.  For a
- * run, and for names that are shown, the session's default is in effect, as it
- * is in the sessions on other servers.  Return what ends that.
+ * The functions of parvacuum_cluster have a search path of their own.  For
+ * names that are shown, the session's default is in effect, as it is in the
+ * sessions on other servers.  Return what ends that.
  */
 static int
 use_default_search_path(void)
@@ -357,18 +357,11 @@ Datum
 parvacuum_cluster_begin(PG_FUNCTION_ARGS)
 {
 	PvRequest	request;
-	int			nest_level;
-	PvCall	   *run;
 
 	pv_check_server("parvacuum_run_cluster()");
 	read_request(fcinfo, &request);
 	check_relation(request.relid, true);
-
-	nest_level = use_default_search_path();
-	run = pv_call_begin(&request, false);
-	AtEOXact_GUC(true, nest_level);
-
-	PG_RETURN_INT32(run->number);
+	PG_RETURN_INT32(pv_call_begin(&request, false)->number);
 }
 
 /* parvacuum_cluster_ended(run): has it ended?  Its error is raised here. */

@@ -97,11 +97,17 @@ $_->safe_psql('postgres', 'DROP OWNED BY pv_planter') for $node, $one, $two;
 
 # Nor can the owner of a database, who may set the search path of all its sessions and so hide
 # types, functions and operators.
+for my $indexed ([ $node, 'p4' ], [ $one, 'p1' ])
+{
+	my ($n, $table) = @$indexed;
+	$n->safe_psql('postgres', join ";\n", 'CREATE FUNCTION public.magnitude(i int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$BEGIN RETURN abs(i); END$$', "CREATE INDEX planted_i ON public.$table (public.magnitude(i))");
+}
 for my $n ($node, $one, $two)
 {
 	$n->safe_psql('postgres', join ";\n", 'CREATE SCHEMA planted',
 		q{CREATE FUNCTION planted.f(anyelement) RETURNS pg_catalog.bool LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'planted, as %', current_user; END$$},
 		(map { "CREATE FUNCTION planted.o($_, $_) RETURNS pg_catalog.bool LANGUAGE sql AS \$\$SELECT planted.f(1)\$\$" } qw(text name oid int8)),
+		'CREATE FUNCTION planted.abs(int) RETURNS int LANGUAGE sql AS $$SELECT planted.f(1)::int$$',
 		'CREATE FUNCTION planted.age(xid) RETURNS pg_catalog.bool LANGUAGE sql AS $$SELECT planted.f(1)$$',
 		'CREATE FUNCTION planted.count() RETURNS pg_catalog.bool LANGUAGE sql AS $$SELECT planted.f(1)$$',
 		(map { "CREATE DOMAIN planted.$_ AS pg_catalog.$_ CHECK (planted.f(VALUE))" } qw(bool text name jsonb regclass)),
@@ -109,10 +115,11 @@ for my $n ($node, $one, $two)
 		'ALTER DATABASE postgres SET search_path = planted, pg_catalog');
 }
 my $public = q{SET search_path = public};
-is(sql($public, q{SELECT string_agg(outcome, ' ') FROM parvacuum_run_cluster('p', workers => 0)}), 'done done done done', 'a planted search path: a run does not follow it');
+is(sql($public, q{SELECT string_agg(outcome || coalesce(' ' || error, ''), ' ') FROM parvacuum_run_cluster('p', workers => 0, "analyze" => true)}), 'done done done done', 'a planted search path: a run does not follow it');
 is(sql($public, map { "SELECT count(node_error) FROM parvacuum_cluster_$_" } qw(progress history queue tables blockers wraparound)), "0\n0\n0\n0\n0\n0", 'a planted search path: views do not follow it');
 is(sql($public, q{SELECT count(error) FROM parvacuum_cluster_cap(16)}), 0, 'a planted search path: a limit does not follow it');
 $_->safe_psql('postgres', 'ALTER DATABASE postgres RESET search_path; DROP SCHEMA planted CASCADE') for $node, $one, $two;
+$_->safe_psql('postgres', 'DROP FUNCTION magnitude CASCADE') for $node, $one;
 
 # A transaction that has locked a partition here would wait for itself.
 like(error_of(q{SET statement_timeout = '60s'; BEGIN; LOCK p4; SELECT parvacuum_run_cluster('p')}),

@@ -128,6 +128,8 @@ $node->safe_psql('own', join ";\n", 'CREATE FUNCTION logs(i int) RETURNS int LAN
 		END IF;
 		RETURN i; END$$});
 sql(map { "ALTER DATABASE own SET $_ = '$of_database{$_}'" } sort keys %of_database);
+# As another role a worker could not analyze the table.
+sql('CREATE ROLE nobody', 'ALTER DATABASE own SET session_authorization = nobody', 'ALTER DATABASE own SET role = nobody');
 $from = -s $node->logfile;
 reload_with('parvacuum.scheduler' => 'on');
 $node->wait_for_log(qr/parvacuum scheduler worker LOG: .*found: /, $from);
