@@ -81,6 +81,11 @@ typedef struct Setting
 } Setting;
 
 static const Setting settings[] = {
+	{"parvacuum.version", PGC_STRING, PGC_INTERNAL,
+		GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE,
+		{.text = &shown_version}, 0, 0,
+	"Shows the version of the library that is loaded.", NULL},
+
 	/* for the whole cluster */
 	{"parvacuum.engine", PGC_BOOL, PGC_SIGHUP, 0,
 		{.flag = &pv_guc_engine}, 0, 0,
@@ -240,8 +245,9 @@ define_setting(const Setting *s)
 {
 	GucContext	context = s->context;
 
-	if (!process_shared_preload_libraries_in_progress)
-		context = Max(context, PGC_SIGHUP);
+	if (context == PGC_POSTMASTER &&
+		!process_shared_preload_libraries_in_progress)
+		context = PGC_SIGHUP;
 	switch (s->type)
 	{
 		case PGC_BOOL:
@@ -277,13 +283,6 @@ pv_guc_init(void)
 {
 	for (size_t i = 0; i < lengthof(settings); i++)
 		define_setting(&settings[i]);
-
-	DefineCustomStringVariable("parvacuum.version",
-							   "Shows the version of the library that is loaded.",
-							   NULL, &shown_version, PV_VERSION,
-							   PGC_INTERNAL,
-							   GUC_NOT_IN_SAMPLE | GUC_DISALLOW_IN_FILE,
-							   NULL, NULL, NULL);
 
 	DefineCustomIntVariable("parvacuum.buffer_usage_limit",
 							"Sets the size of the ring of shared buffers that all processes of one vacuum use together.",

@@ -61,7 +61,6 @@ static const char *const day_names[DAYS_PER_WEEK] = {
  * ----------------------------------------------------------------
  */
 
-/* Skip blanks, if there are any. */
 static void
 skip_blanks(const char **at)
 {
@@ -69,14 +68,12 @@ skip_blanks(const char **at)
 		(*at)++;
 }
 
-/* Is that an ASCII letter? */
 static bool
 is_letter(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* Is that a digit? */
 static bool
 is_digit(char c)
 {
@@ -347,7 +344,6 @@ pv_window_parse(const char *text, PvWindow *window, const char **detail)
  * ----------------------------------------------------------------
  */
 
-/* Return the time zone of a window. */
 static const pg_tz *
 zone_of(const PvWindow *window)
 {

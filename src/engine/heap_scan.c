@@ -52,7 +52,6 @@ typedef struct HeapScan
 	BlockNumber until_failsafe_check;
 } HeapScan;
 
-/* Release the page and record its free space in the free space map. */
 static void
 release_and_record_space(const PvParticipant *self, Buffer buf,
 						 BlockNumber blkno)

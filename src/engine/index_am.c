@@ -148,12 +148,11 @@ core_would_start_workers(const PvParticipant *leader)
  * have workers?  If not, set *because_of to the name of the index that forbids
  * it.
  *
- * The bulk deletion of an access method that does not support parallel vacuum
- * may do what parallel mode forbids, and then fails.  We cannot leave parallel
- * mode before it, because the dead items are in memory that ends with the
- * workers.  So the rule is that what succeeds in core must succeed here.
- * Under autovacuum, core has no workers at all.  Otherwise core is in parallel
- * mode for such an index, too, if other indexes are worth workers.
+ * A bulk deletion cannot wait until parallel mode has ended, because the dead
+ * items are in memory that ends with the workers.  So the rule is that what
+ * succeeds in core must succeed here.  Under autovacuum, core has no workers
+ * at all.  Otherwise core is in parallel mode for such an index, too, if other
+ * indexes are worth workers.
  */
 bool
 pv_index_allows_workers(const PvParticipant *leader, bool automatic,

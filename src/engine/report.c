@@ -28,18 +28,6 @@
 #include "base/settings.h"
 #include "engine/vacuum.h"
 
-/* VACUUM (VERBOSE): report the begin of the vacuum. */
-void
-pv_report_begin(const PvVacuum *vac)
-{
-	const PvErrorInfo *info = &vac->leader.errinfo;
-
-	ereport(INFO,
-			(errmsg("%svacuuming \"%s.%s.%s\"",
-					vac->plan.aggressive ? "aggressively " : "",
-					info->dbname, info->relnamespace, info->relname)));
-}
-
 /*
  * Append a time for people: the unit is such that two or more digits make
  * sense.
@@ -57,7 +45,6 @@ append_time(StringInfo buf, double usecs)
 		appendStringInfo(buf, "%.1f h", secs / 3600);
 }
 
-/* Append what the phase has done. */
 static void
 append_phase(StringInfo buf, const PvVacuumProgress *progress)
 {
@@ -89,7 +76,6 @@ append_phase(StringInfo buf, const PvVacuumProgress *progress)
 	appendStringInfoChar(buf, ')');
 }
 
-/* Append what is expected. */
 static void
 append_expected(StringInfo buf, const PvTrackedVacuum *tracked,
 				const PvEta *eta)

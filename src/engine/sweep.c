@@ -357,8 +357,7 @@ sweep_page(Sweep *sweep, BlockNumber blkno)
 
 /*
  * Get a current view of the table, because what this session knows of other
- * sessions' snapshots may be old.  If a procedure calls us, there is no
- * snapshot, so take one.
+ * sessions' snapshots may be old.
  */
 static void
 begin_range_snapshot(Sweep *sweep)
@@ -424,8 +423,7 @@ sweep_range(Sweep *sweep, BlockNumber start, BlockNumber end,
  * Sweep all pages of a B-tree.
  *
  * The ring of buffers is that of a vacuum of the table.  No more heap pages
- * are pinned than this process's part of all buffers, and their pins are
- * released after fewer reads than the ring has buffers.
+ * are pinned than this process's part of all buffers.
  *
  * If there is no snapshot, each range of pages gets its own.  A long sweep
  * then does not prevent the removal of versions that become dead meanwhile,

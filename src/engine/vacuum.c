@@ -105,7 +105,12 @@ pv_vacuum_rel(Relation rel, VacuumParams *params,
 	pv_finish_phase(vac);
 	pv_progress_mode(vac->plan.aggressive, false);
 	if (vac->verbose)
-		pv_report_begin(vac);
+		ereport(INFO,
+				(errmsg("%svacuuming \"%s.%s.%s\"",
+						vac->plan.aggressive ? "aggressively " : "",
+						vac->leader.errinfo.dbname,
+						vac->leader.errinfo.relnamespace,
+						vac->leader.errinfo.relname)));
 
 	PG_TRY();
 	{

@@ -148,7 +148,6 @@ extern void pv_finish_phase(PvVacuum *vac);
 extern void pv_finish_result(PvVacuum *vac);
 
 /* engine/report.c: the text of VERBOSE and the log */
-extern void pv_report_begin(const PvVacuum *vac);
 extern void pv_report_progress(PvVacuum *vac);
 extern void pv_report_end(const PvVacuum *vac);
 

@@ -5,39 +5,8 @@
  *
  * Every constant of the scheduler is here or in policy.h.  These are pure
  * functions: they use no catalogs, statistics, clock or settings, so they can
- * be tested without any of these.  The rules are those of docs/scheduler.md:
- *
- *	1. Need.  A table is vacuumed and analyzed at the thresholds of autovacuum;
- *	   for its age from nine tenths of autovacuum_freeze_max_age on.
- *	2. Scan.  Each database is scanned once in a naptime, and rests for fifty
- *	   times the CPU time that the scan took.
- *	3. Order.  Tables in danger of wraparound go first, the oldest of them
- *	   before the others.  One whose last vacuum could not be completed is not
- *	   among them.  Then come urgent requests.  Then come the tables of the
- *	   owner to whom the least worker time was charged lately.  Among tables
- *	   of one owner the earlier turn goes first.
- *	4. Charge.  The time that a worker is at a table is charged to the owner of
- *	   the table.  Half of it is written off every ten minutes.
- *	5. Turn.  It is the moment since when the table needs something, less five
- *	   minutes for each doubling of its score, and an hour at most.  A request
- *	   has that hour.  A table that is only to be swept comes an hour later.
- *	6. Workers.  The next one goes to a database whose first table is in danger,
- *	   then to one that is due for a scan, the longest overdue first, and after
- *	   ten of these to the one whose first table goes first.
- *	7. Stay.  A worker leaves its database when nothing is queued there, or
- *	   after ten seconds.  One that came for a scan leaves again if the first
- *	   table is elsewhere and all workers are in use.
- *	8. Large tables.  All workers but one may be on pages of large tables.  The
- *	   places go to the first of them in all databases.
- *	9. Waiting.  A table that is locked, outside of its window, or held back by
- *	   an old snapshot waits for a later scan.
- *	10. Failures.  A table that fails is left alone for a naptime, and twice as
- *	   long after each further failure (entry/failures.c).
- *	11. Time.  A table that takes longer than its size justifies is canceled.
- *	12. Room.  A database, and an owner in it, gets no more than four times the
- *	   places that this leaves to others.  A table in danger may take any
- *	   place.  Tables that wait, and were not requested, give way to those
- *	   that can be begun.  What finds no room is found again by a later scan.
+ * be tested without any of these.  The rules, with their numbers, are in
+ * docs/scheduler.md.
  *
  * A table's score is the greatest of some ratios, each of a count to the
  * threshold at which autovacuum would act on it.  That is the idea of

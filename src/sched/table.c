@@ -226,7 +226,6 @@ choose_params(PvTableWork *work, Relation rel)
 	VacuumParams *params = &work->params;
 	const AutoVacOpts *own = &work->own;
 
-	memset(params, 0, sizeof(*params));
 	params->freeze_min_age =
 		freeze_age(own->freeze_min_age, vacuum_freeze_min_age);
 	params->freeze_table_age =

@@ -34,10 +34,12 @@ PG_FUNCTION_INFO_V1(parvacuum_blockers);
 /* How long pg_terminate_backend() waits for the end of the process, in ms */
 #define TERMINATE_WAIT			5000
 
-/* Return what the blocker holds back, in one of four ways. */
+/* Return what the blocker holds back. */
 static const char *
 what_is_held(const PvBlocker *blocker)
 {
+	if (!pv_blockers_matter())
+		return "nothing on the primary";
 	if (blocker->kind == PV_BLOCKER_SLOT_CATALOG)
 		return "catalogs";
 	if (pv_blocker_affects(blocker, PV_HORIZON_DATA) &&
@@ -50,7 +52,7 @@ what_is_held(const PvBlocker *blocker)
 /* On a standby that sends feedback */
 #define NO_FEEDBACK		"ALTER SYSTEM SET hot_standby_feedback = off"
 #define STOP_FEEDBACK \
-	"/* on the standby, whose queries may then be canceled; reload it afterwards */ " NO_FEEDBACK
+	"/* on the standby: its queries may then be canceled, its logical slots are lost, and slots no longer synchronized; reload it afterwards */ " NO_FEEDBACK
 
 /*
  * Return the statement that releases a slot.  One that a standby uses moves on
@@ -70,16 +72,14 @@ release_of_slot(const PvBlocker *blocker)
 	if (blocker->synced && RecoveryInProgress())
 		return psprintf("/* on the primary, which the slot follows */ %s%s",
 						loss, drop);
-	if (blocker->temporary && blocker->pid != 0)
-		return psprintf("SELECT pg_catalog.pg_terminate_backend(%d)",
-						blocker->pid);
+	if (logical && blocker->temporary && blocker->pid != 0)
+		return psprintf("%sSELECT pg_catalog.pg_terminate_backend(%d)",
+						loss, blocker->pid);
 	if (blocker->pid == 0)
 		return psprintf("%s%s", loss, drop);
 	if (logical)
 		return psprintf("%sSELECT pg_catalog.pg_terminate_backend(%d, %d); %s",
 						loss, blocker->pid, TERMINATE_WAIT, drop);
-	if (blocker->kind == PV_BLOCKER_SLOT_CATALOG)
-		return pstrdup("/* on the standby, whose logical slots are then lost; reload it afterwards */ " NO_FEEDBACK);
 	return pstrdup(STOP_FEEDBACK);
 }
 
@@ -101,8 +101,8 @@ is_citus_gid(const char *gid)
  * bytes of its identifier may mean other characters than here, so then there
  * is no statement, unless all are ASCII.
  *
- * Other nodes may have committed their parts of a transaction of Citus, and
- * this one would then lack it.
+ * Others may have committed their parts of the transaction, and this one would
+ * then lack it.  Subscriptions have identifiers that begin with pg_gid_.
  */
 static char *
 release_of_prepared(const PvBlocker *blocker, const PvBlockerDetails *details)
@@ -117,7 +117,10 @@ release_of_prepared(const PvBlocker *blocker, const PvBlockerDetails *details)
 	return psprintf("%s%sROLLBACK PREPARED %s",
 					here ? "" : "/* in its database */ ",
 					is_citus_gid(details->gid) ?
-					"/* other nodes may have committed it: better call recover_prepared_transactions() of Citus on the node that began it */ " : "",
+					"/* other nodes may have committed it: better call recover_prepared_transactions() of Citus on the node that began it */ " :
+					strncmp(details->gid, "pg_gid_", 7) == 0 ?
+					"/* of a subscription, which cannot go on if the publisher commits it: better end it there */ " :
+					"/* others may have committed their parts: ask the transaction manager first */ ",
 					quote_literal_cstr(details->gid));
 }
 

@@ -91,8 +91,7 @@ preloaded_libraries(void)
 	if (!pv_may_see_settings())
 		return NULL;
 	return psprintf("shared_preload_libraries = '%s'",
-					shared_preload_libraries_string ?
-					shared_preload_libraries_string : "");
+					shared_preload_libraries_string);
 }
 
 /*
@@ -330,7 +329,7 @@ check_horizon(List **rows)
 	TimestampTz now = GetCurrentTimestamp();
 	TransactionId next = ReadNextTransactionId();
 	PvBlocker  *blockers;
-	int			n = pv_blockers_collect(&blockers);
+	int			n = pv_blockers_matter() ? pv_blockers_collect(&blockers) : 0;
 
 	pgstat_clear_backend_activity_snapshot();
 	for (int i = 0; i < n; i++)
@@ -338,6 +337,8 @@ check_horizon(List **rows)
 		int32		age = pv_blocker_cause(&blockers[i], blockers, n) ? 0 :
 			(int32) (next - blockers[i].xmin);
 		PvBlockerDetails details;
+		TimestampTz since;
+		TimestampTz not_before;
 		TimestampTz held_for;
 		StringInfoData who;
 		bool		warn;
@@ -346,7 +347,15 @@ check_horizon(List **rows)
 		pv_blocker_look_up(&blockers[i], InvalidOid, &details);
 		if (details.gone)
 			continue;
-		held_for = details.since == 0 ? 0 : now - details.since;
+
+		/* a transaction may be older than the snapshot that it has now */
+		since = not_before = 0;
+		if (pv_history_exists())
+			since = pv_history_known_since((int32) (next - blockers[i].xmin),
+										   &not_before);
+		if (details.since != 0)
+			since = Max(details.since, not_before);
+		held_for = since == 0 ? 0 : now - since;
 		warn = age > autovacuum_freeze_max_age / 2 ||
 			held_for >= TOO_LONG_HOLD;
 		if (!warn && age <= autovacuum_freeze_max_age / 4 &&
@@ -356,6 +365,8 @@ check_horizon(List **rows)
 		pv_blocker_describe(&who, &blockers[i], &details, now);
 		pv_advise(rows, NULL, warn ? PV_WARNING : PV_ADVICE, "horizon",
 				  setting_for(&blockers[i], &details),
+				  blockers[i].kind == PV_BLOCKER_SLOT_CATALOG ?
+				  "Dead rows of system catalogs cannot be removed, and these cannot be frozen, because logical decoding may need them." :
 				  "Dead rows cannot be removed and tables cannot be frozen, because something may still see them.",
 				  psprintf("%s; %d transactions old", who.data,
 						   (int32) (next - blockers[i].xmin)),

@@ -105,17 +105,18 @@ pv_check_free_space(List **rows, Form_pg_class form)
 
 /*
  * Return the bytes that an entry of the index takes in a page on average; 0 if
- * a column has no statistics.
+ * a column has no statistics, or no fixed size in GiST, which may store
+ * something else than the column has.
  */
 static double
-entry_size(Oid indexrelid, Form_pg_index index)
+entry_size(Form_pg_class form, Form_pg_index index)
 {
 	int			bytes = 0;
 
 	for (int i = 0; i < index->indnatts; i++)
 	{
 		HeapTuple	tuple = SearchSysCache2(ATTNUM,
-											ObjectIdGetDatum(indexrelid),
+											ObjectIdGetDatum(form->oid),
 											Int16GetDatum(i + 1));
 		Form_pg_attribute att;
 		int			width;
@@ -124,10 +125,10 @@ entry_size(Oid indexrelid, Form_pg_index index)
 			return 0;
 		att = (Form_pg_attribute) GETSTRUCT(tuple);
 		width = att->attlen;
-		if (width <= 0)
+		if (width <= 0 && form->relam != GIST_AM_OID)
 			width = index->indkey.values[i] != 0 ?
 				get_attavgwidth(index->indrelid, index->indkey.values[i]) :
-				get_attavgwidth(indexrelid, i + 1);
+				get_attavgwidth(form->oid, i + 1);
 		bytes = att_align_nominal(bytes, att->attalign) + width;
 		ReleaseSysCache(tuple);
 		if (width <= 0)
@@ -161,7 +162,7 @@ expected_pages(Form_pg_class form, Form_pg_index index)
 		case BTREE_AM_OID:
 		case GIST_AM_OID:
 		case SPGIST_AM_OID:
-			size = entry_size(form->oid, index);
+			size = entry_size(form, index);
 			return size == 0 ? 0 : form->reltuples * size /
 				((BLCKSZ - INDEX_PAGE_OVERHEAD) * INDEX_FILL) + 1;
 		default:

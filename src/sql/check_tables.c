@@ -155,13 +155,16 @@ check_ages(List **rows, const Checked *table)
 	const char *advice =
 		psprintf(table->form->relpersistence == RELPERSISTENCE_TEMP ?
 				 "Only its session can vacuum this temporary table: end that session, or DROP TABLE %s." :
-				 "VACUUM (FREEZE) %s; if that does not help, see parvacuum_blockers.",
+				 "See parvacuum_blockers for what is as old, then VACUUM %s.",
 				 table->name);
 
 	check_age(rows, table->form, false, table->state.xid_age,
 			  limits->danger_age, limits->failsafe_age, "relfrozenxid",
 			  "The table has not been frozen for so long that transaction IDs may run out.",
 			  advice);
+	if (table->form->relpersistence != RELPERSISTENCE_TEMP)
+		advice = psprintf("End sessions whose xact_start in pg_stat_activity is old, in all databases, and prepared transactions, then VACUUM %s.",
+						  table->name);
 	check_age(rows, table->form, true, table->state.mxid_age,
 			  limits->multixact_danger_age, limits->multixact_failsafe_age,
 			  "relminmxid",
@@ -182,15 +185,34 @@ check_database(List **rows, Form_pg_database form, bool multixact, int32 age,
 		check_age(rows, NULL, multixact, age, max_age, failsafe, column,
 				  "A table of the database has not been frozen for so long that transaction IDs or multixact IDs may run out.",
 				  form->datallowconn ?
-				  "Connect to that database and call parvacuum_check() there, or VACUUM (FREEZE) its tables." :
-				  "Allow connections to that database and VACUUM (FREEZE) its tables.");
+				  "Connect to that database and call parvacuum_check() there, or VACUUM its tables." :
+				  "Allow connections to that database and VACUUM its tables.");
 
 	if (row != NULL)
 		row->subject = psprintf("database %s",
 								quote_identifier(NameStr(form->datname)));
 }
 
-/* Check the ages of the other databases. */
+/*
+ * Check how many members multixacts have.  Core: access/transam/multixact.c,
+ * MultiXactMemberFreezeThreshold.
+ */
+static void
+check_members(List **rows)
+{
+	int			limit = MultiXactMemberFreezeThreshold();
+
+	if (limit >= autovacuum_multixact_freeze_max_age)
+		return;
+	pv_advise(rows, NULL, limit == 0 ? PV_CRITICAL : PV_WARNING,
+			  "wraparound", NULL,
+			  "The members of multixacts fill so much of their space that tables are vacuumed early.",
+			  psprintf("tables are vacuumed from an age of %d multixacts on, autovacuum_multixact_freeze_max_age is %d",
+					   limit, autovacuum_multixact_freeze_max_age),
+			  "VACUUM the tables with the oldest relminmxid, in all databases.");
+}
+
+/* Check the space of multixacts, and the ages of the other databases. */
 void
 pv_check_databases(List **rows)
 {
@@ -198,11 +220,12 @@ pv_check_databases(List **rows)
 	TableScanDesc scan = table_beginscan_catalog(pg_database, 0, NULL);
 	HeapTuple	tuple;
 
+	check_members(rows);
 	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
 	{
 		Form_pg_database form = (Form_pg_database) GETSTRUCT(tuple);
 
-		if (form->oid == MyDatabaseId)
+		if (form->oid == MyDatabaseId || database_is_invalid_form(form))
 			continue;
 		check_database(rows, form, false,
 					   (int32) (ReadNextTransactionId() - form->datfrozenxid),
@@ -242,7 +265,9 @@ had_its_chance(const Checked *table)
 
 	if (pv_history_exists())
 	{
-		TimestampTz known = pv_history_known_since(table->state.xid_age);
+		TimestampTz not_before;
+		TimestampTz known = pv_history_known_since(table->state.xid_age,
+												   &not_before);
 
 		if (known == 0)
 			return false;
@@ -252,22 +277,31 @@ had_its_chance(const Checked *table)
 		FIRST_NAPTIMES * autovacuum_naptime * USECS_PER_SEC;
 }
 
-/* Does the scheduler let the table wait until a vacuum is not useless? */
+/* Does autovacuum or the scheduler vacuum the table by itself? */
 static bool
-waits_for_horizon(Oid relid)
+is_served(const Checked *table)
+{
+	return AutoVacuumingActive() ||
+		(pv_guc_scheduler &&
+		 pv_need_is_served(table->form->oid, table->opted_in));
+}
+
+/* Return what the table waits for in the queue of the scheduler. */
+static PvWaitReason
+waits_for(Oid relid)
 {
 	const PvQueueEntry *entry;
-	bool		waits;
+	PvWaitReason reason = PV_WAIT_NONE;
 
 	if (!pv_shmem_attached())
-		return false;
+		return PV_WAIT_NONE;
 	entry = pv_queue_find_table(pv_queue_lock(LW_SHARED), MyDatabaseId, relid);
-	waits = entry != NULL &&
-		(entry->item.state == PV_ITEM_WAITING ?
-		 entry->item.reason == PV_WAIT_HORIZON :
-		 entry->item.maybe_held && entry->item.waited_for == PV_WAIT_HORIZON);
+	if (entry != NULL && entry->item.state == PV_ITEM_WAITING)
+		reason = entry->item.reason;
+	else if (entry != NULL && entry->item.maybe_held)
+		reason = entry->item.waited_for;
 	pv_queue_unlock();
-	return waits;
+	return reason;
 }
 
 /*
@@ -278,9 +312,11 @@ waits_for_horizon(Oid relid)
 static void
 check_neglect(List **rows, const Checked *table)
 {
-	bool		enabled = table->thresholds.enabled;
+	const char *setting = "autovacuum_max_workers";
+	const char *reason = "The table has been due for a vacuum for long, and does not get one.";
+	const char *advice = "See the log for vacuums that were canceled or skipped, and raise the cost limit or the number of autovacuum workers.";
+	PvWaitReason waits = waits_for(table->form->oid);
 	TimestampTz last;
-	bool		waits;
 
 	if (table->state.dead < table->due_from * NEGLECTED_SCORE ||
 		table->state.dead < 1)
@@ -291,24 +327,35 @@ check_neglect(List **rows, const Checked *table)
 									NEGLECTED_MS) :
 		!had_its_chance(table))
 		return;
-	waits = waits_for_horizon(table->form->oid);
-	pv_advise(rows, table->form, PV_WARNING, "not_vacuumed",
-			  waits ? NULL : enabled ? "autovacuum_max_workers" :
-			  "autovacuum_enabled",
-			  waits ?
-			  "The table has been due for a vacuum for long, which would be useless, because something may still see its dead rows." :
-			  enabled ?
-			  "The table has been due for a vacuum for long, and does not get one." :
-			  "The table is due for a vacuum, and autovacuum is off for it.",
+	if (waits == PV_WAIT_HORIZON)
+	{
+		setting = NULL;
+		reason = "The table has been due for a vacuum for long, which would be useless, because something may still see its dead rows.";
+		advice = "See the column \"release\" of parvacuum_blockers.";
+	}
+	else if (!table->thresholds.enabled)
+	{
+		setting = "autovacuum_enabled";
+		reason = "The table is due for a vacuum, and autovacuum is off for it.";
+		advice = psprintf("ALTER TABLE %s RESET (%sautovacuum_enabled), or VACUUM it regularly.",
+						  table->owner, table->of_toast ? "toast." : "");
+	}
+	else if (!is_served(table))
+	{
+		setting = "autovacuum";
+		advice = "See the rows \"autovacuum\".";
+	}
+	else if (waits == PV_WAIT_WINDOW)
+	{
+		setting = "parvacuum.window";
+		reason = "The table has been due for a vacuum for long, and waits for its window.";
+		advice = "Widen the window, lower parvacuum.urgent_score, or VACUUM the table.";
+	}
+	pv_advise(rows, table->form, PV_WARNING, "not_vacuumed", setting, reason,
 			  psprintf("%.0f dead rows, due from %.0f on; %s%s",
 					   table->state.dead, table->due_from,
-					   last == 0 ? "never vacuumed" : "last vacuumed ",
-					   last == 0 ? "" : timestamptz_to_str(last)),
-			  waits ? "See the column \"release\" of parvacuum_blockers." :
-			  enabled ?
-			  "See the log for vacuums that were canceled or skipped, and raise the cost limit or the number of autovacuum workers." :
-			  psprintf("ALTER TABLE %s RESET (%sautovacuum_enabled), or VACUUM it regularly.",
-					   table->owner, table->of_toast ? "toast." : ""));
+					   last == 0 ? "no vacuum known" : "last vacuumed ",
+					   last == 0 ? "" : timestamptz_to_str(last)), advice);
 }
 
 /*
@@ -411,13 +458,15 @@ check_options(List **rows, const Checked *table)
 		pv_advise(rows, table->form, PV_ADVICE, "no_effect",
 				  table->opted_in ? "parvacuum.scheduler" :
 				  "parvacuum.enabled",
+				  by_engine ?
+				  "The table has an option that only runs by parvacuum's functions follow." :
 				  "The table has an option that has no effect.",
 				  psprintf("parvacuum.%s is set, parvacuum.%s is off",
 						   pv_option_name(option),
 						   table->opted_in ? "scheduler" : "enabled"),
 				  table->opted_in ?
 				  "Set parvacuum.scheduler to on: autovacuum does not follow this option." :
-				  psprintf("ALTER TABLE %s SET (parvacuum.enabled), or RESET (parvacuum.%s).",
+				  psprintf("ALTER TABLE %s SET (parvacuum.enabled), or RESET (parvacuum.%s) if no run is to follow it.",
 						   table->name, pv_option_name(option)));
 	}
 }
@@ -443,7 +492,10 @@ check_memory(List **rows, const Checked *table)
 					blocks * STORE_BYTES_PER_BLOCK,
 					blocks * STORE_MOST_PER_BLOCK);
 	else
+	{
 		bytes = items * sizeof(ItemPointerData);
+		limit = Min(limit, MaxAllocSize);
+	}
 	if (bytes <= limit)
 		return;
 	pv_advise(rows, table->form, PV_ADVICE, "maintenance_memory",
@@ -536,9 +588,8 @@ read_options(Checked *table, HeapTuple tuple, TupleDesc desc)
 static void
 check_served(List **rows, const Checked *table)
 {
-	if (AutoVacuumingActive() || !pv_guc_scheduler || !pv_guc_enabled ||
-		table->form->relkind == RELKIND_TOASTVALUE ||
-		pv_need_is_served(table->form->oid, table->opted_in))
+	if (is_served(table) || !pv_guc_scheduler || !pv_guc_enabled ||
+		table->form->relkind == RELKIND_TOASTVALUE)
 		return;
 	pv_advise(rows, table->form, PV_WARNING, "autovacuum",
 			  "parvacuum.enabled",
@@ -624,6 +675,8 @@ parvacuum_wraparound(PG_FUNCTION_ARGS)
 		TimestampTz date = date_of(age, rate);
 		PvRow		row = {0};
 
+		if (database_is_invalid_form(form))
+			continue;
 		pv_put_oid(&row, form->oid);
 		pv_put_name(&row, NameStr(form->datname), GetDatabaseEncoding());
 		pv_put_int8(&row, age);

@@ -47,6 +47,7 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "replication/slot.h"
+#include "replication/walreceiver.h"
 #include "storage/lwlock.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
@@ -86,6 +87,17 @@ is_process(const PvBlocker *blocker)
 {
 	return blocker->kind == PV_BLOCKER_PROCESS ||
 		blocker->kind == PV_BLOCKER_FEEDBACK;
+}
+
+/*
+ * Does it matter what holds back horizons here?  On a standby only if that is
+ * sent to the primary.
+ */
+bool
+pv_blockers_matter(void)
+{
+	return !RecoveryInProgress() ||
+		(hot_standby_feedback && wal_receiver_status_interval > 0);
 }
 
 /* Return the older of transaction and snapshot of the process. */
@@ -331,10 +343,8 @@ is_running(const PvBlocker *blocker)
 }
 
 /*
- * Return the blocker of that horizon that is to blame, or NULL.  A long
- * transaction keeps the snapshots of all that begin after it as old as itself.
- * So of several that are equally old, it is the one whose own transaction ID
- * that is.
+ * Return the oldest blocker of that horizon, or NULL.  Of several that are
+ * equally old, it is the one whose own transaction ID that is.
  */
 static const PvBlocker *
 oldest_blocker(const PvBlocker *blockers, int n, PvHorizon horizon)

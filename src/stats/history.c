@@ -436,20 +436,31 @@ take_sample(int age_ms)
 	LWLockRelease(lock);
 }
 
-/* Return the oldest sample after that transaction ID, all zero if none. */
+/*
+ * Return the oldest sample since then that is after that transaction ID, all
+ * zero if there is none.  Set *before to when the last one before it was taken,
+ * or 0.
+ */
 static PvXidSample
-oldest_sample(uint64 xid)
+oldest_sample(uint64 xid, TimestampTz since, TimestampTz *before)
 {
 	const PvRecords *records = pv_history_lock();
 	uint64		i = records->nsamples > PV_XID_SAMPLES ?
 		records->nsamples - PV_XID_SAMPLES : 0;
-	const PvXidSample none = {0};
-	PvXidSample sample = none;
+	PvXidSample found = {0};
 
-	for (; i < records->nsamples && sample.next_xid <= xid; i++)
-		sample = records->samples[i % PV_XID_SAMPLES];
+	*before = 0;
+	for (; i < records->nsamples && found.at == 0; i++)
+	{
+		const PvXidSample *sample = &records->samples[i % PV_XID_SAMPLES];
+
+		if (sample->next_xid > xid && sample->at >= since)
+			found = *sample;
+		else
+			*before = sample->at;
+	}
 	pv_history_unlock();
-	return sample.next_xid > xid ? sample : none;
+	return found;
 }
 
 /*
@@ -459,8 +470,10 @@ oldest_sample(uint64 xid)
 double
 pv_history_xid_rate(double *seconds)
 {
-	PvXidSample oldest = oldest_sample(0);
 	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz before;
+	PvXidSample oldest = oldest_sample(0, now - USECS_PER_DAY -
+									   PV_XID_SAMPLE_MS * 1000, &before);
 
 	*seconds = (now - oldest.at) / (double) USECS_PER_SEC;
 	if (oldest.at == 0 || *seconds < SHORTEST_RATE_SECONDS)
@@ -469,15 +482,16 @@ pv_history_xid_rate(double *seconds)
 }
 
 /*
- * Return since when, at least, a transaction ID of that age has existed; 0 if
- * that is not known.
+ * Return since when, at least, a transaction ID of that age has existed, and
+ * set *not_before to when it did not exist yet; 0 if that is not known.
  */
 TimestampTz
-pv_history_known_since(uint64 xid_age)
+pv_history_known_since(uint64 xid_age, TimestampTz *not_before)
 {
 	uint64		next = next_xid();
 
-	return oldest_sample(next > xid_age ? next - xid_age : 0).at;
+	return oldest_sample(next > xid_age ? next - xid_age : 0, 0,
+						 not_before).at;
 }
 
 /*

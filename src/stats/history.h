@@ -79,6 +79,7 @@ typedef struct PvBlockerDetails
 /* Finding */
 extern PvHorizon pv_horizon_of(Relation rel);
 extern bool pv_blocker_affects(const PvBlocker *blocker, PvHorizon horizon);
+extern bool pv_blockers_matter(void);
 extern int	pv_blockers_collect(PvBlocker **blockers);
 extern uint64 pv_blocker_key(const PvBlocker *blocker);
 extern bool pv_blocker_is_cause(const PvBlocker *blocker,
@@ -120,7 +121,8 @@ extern int	pv_history_copy(PvRecordKind kind, void **to);
 
 /* Transaction IDs; 0 if not known */
 extern double pv_history_xid_rate(double *seconds);
-extern TimestampTz pv_history_known_since(uint64 xid_age);
+extern TimestampTz pv_history_known_since(uint64 xid_age,
+										  TimestampTz *not_before);
 
 /* The process that takes samples, and writes the file from time to time. */
 extern long pv_history_do_due(void);

@@ -169,7 +169,6 @@ init_shared(PvDeadTidsShared *shared, BlockNumber nblocks, Size reserve,
 	shared->nblocks = nblocks;
 	pg_atomic_init_u32(&shared->generation, 1);
 	pg_atomic_init_u64(&shared->items, 0);
-	pg_atomic_init_u64(&shared->segments, 0);
 	pv_space_init(&shared->space, Min((uint64) limit, PV_DEADTIDS_MAX_LIMIT),
 				  pv_deadtids_shared_size(nblocks, 0), reserve);
 	clear_root(shared);
@@ -274,7 +273,6 @@ pv_deadtids_reset(PvDeadTids *store)
 	clear_root(shared);
 	pv_space_reset(&store->space);
 	pg_atomic_write_u64(&shared->items, 0);
-	pg_atomic_write_u64(&shared->segments, 0);
 	pg_write_barrier();
 	pg_atomic_write_u32(&shared->generation,
 						pg_atomic_read_u32(&shared->generation) + 1);
@@ -324,13 +322,6 @@ int64
 pv_deadtids_num_items(PvDeadTids *store)
 {
 	return pg_atomic_read_u64(&store->shared->items);
-}
-
-/* Return the number of these segments. */
-int64
-pv_deadtids_num_segments_used(PvDeadTids *store)
-{
-	return pg_atomic_read_u64(&store->shared->segments);
 }
 
 /* Return the memory of the store in bytes.  None is given back before the end. */

@@ -91,7 +91,6 @@ extern PvDeadTidsRead pv_deadtids_read(PvDeadTids *store, uint32 first,
 
 /* Figures. */
 extern int64 pv_deadtids_num_items(PvDeadTids *store);
-extern int64 pv_deadtids_num_segments_used(PvDeadTids *store);
 extern Size pv_deadtids_memory(PvDeadTids *store);
 extern double pv_deadtids_share_used(PvDeadTids *store);
 extern Size pv_deadtids_limit(PvDeadTids *store);
@@ -175,9 +174,8 @@ struct PvDeadTidsShared
 	/* Changed by a reset only, when no other participant uses the store. */
 	pg_atomic_uint32 generation;
 
-	/* Counters, added to once per segment. */
+	/* A counter, added to once per segment. */
 	pg_atomic_uint64 items;
-	pg_atomic_uint64 segments;
 
 	/* The root follows this, and in a shared store the first extent. */
 	PvSpaceShared space;

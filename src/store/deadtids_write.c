@@ -56,7 +56,7 @@ secure_room(PvDeadTids *store)
 
 	/* every filling makes progress, whatever the limit is */
 	if (pv_space_take(&store->space, PV_DEADTIDS_ROOM,
-					  pv_deadtids_num_segments_used(store) == 0,
+					  pv_deadtids_num_items(store) == 0,
 					  &store->spare))
 	{
 		/* where the spare chunk follows the current one, leave no gap */
@@ -68,7 +68,7 @@ secure_room(PvDeadTids *store)
 		}
 		return true;
 	}
-	if (pv_deadtids_num_segments_used(store) == 0)
+	if (pv_deadtids_num_items(store) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
 				 errmsg("out of shared memory"),
@@ -286,5 +286,4 @@ pv_deadtids_end_segment(PvDeadTids *store)
 	store->entries[slot] = pack_segment(store);
 	store->pending |= (uint32) 1 << slot;
 	pg_atomic_fetch_add_u64(&store->shared->items, store->build->nitems);
-	pg_atomic_fetch_add_u64(&store->shared->segments, 1);
 }

@@ -51,7 +51,7 @@ static struct
 	bool		measured;		/* at least one part was */
 	bool		lost;			/* at least one could not be */
 	int64		since;			/* of this turn */
-	int64		part_since;
+	int64		part_since;		/* of the part at hand */
 	int64		settled_since;
 	int64		units;			/* then */
 }			turn;
@@ -96,13 +96,6 @@ lowest_rate(void)
 		(pace.pauses ? (double) (WORK_USECS + PAUSE_USECS) / WORK_USECS : 1);
 }
 
-static void
-begin_part(int64 now)
-{
-	turn.part_since = now;
-	pv_clients_begin();
-}
-
 /* What comes after the end of a pause does not belong to it. */
 static void
 end_part(int64 now)
@@ -138,9 +131,6 @@ end_turn(int64 now)
 	pace.rate = Max(pace.rate, pace.floor);
 	pv_cost_set_rate((int64) pace.rate);
 	pv_cost_show_pace(&pace);
-	ereport(DEBUG2,
-			errmsg_internal("pace: used %.0f units/s; rate %.0f, harm %.3f, limit %d",
-							used, pace.rate, pace.harm, pace.limit));
 }
 
 /* Look at clients, and begin another turn when this one is over. */
@@ -152,9 +142,9 @@ look(int64 now)
 	if (!turn.settled && in_turn >= SETTLE_USECS)
 	{
 		turn.settled = true;
-		turn.settled_since = now;
+		turn.settled_since = turn.part_since = now;
 		turn.units = pv_cost_units();
-		begin_part(now);
+		pv_clients_begin();
 	}
 	else if (turn.settled)
 	{
@@ -163,8 +153,9 @@ look(int64 now)
 			(turn.working || !(turn.measured || turn.lost)))
 		{
 			end_part(now);
+			turn.part_since = now;
 			if (turn.working)
-				begin_part(now);
+				pv_clients_begin();
 		}
 	}
 	if (in_turn < (turn.working ? WORK_USECS : PAUSE_USECS))

@@ -245,8 +245,9 @@ my $me = sql('SELECT session_user');
 # A prepared transaction of Citus, whose other parts may have been committed, and names that are
 # like that of one
 {
-	my %release = map { $_ => "ROLLBACK PREPARED '$_'" } 'citus_0_4711_17_0', 'citus_0_4711_17_0x', 'citus_0_4711_17_', 'my_citus_0_4711_17_0';
-	$release{citus_0_4711_17_0} = "/* other nodes may have committed it: better call recover_prepared_transactions() of Citus on the node that began it */ $release{citus_0_4711_17_0}";
+	my %release = map { $_ => "/* others may have committed their parts: ask the transaction manager first */ ROLLBACK PREPARED '$_'" } 'citus_0_4711_17_0x', 'citus_0_4711_17_', 'my_citus_0_4711_17_0';
+	$release{citus_0_4711_17_0} = "/* other nodes may have committed it: better call recover_prepared_transactions() of Citus on the node that began it */ ROLLBACK PREPARED 'citus_0_4711_17_0'";
+	$release{pg_gid_16400_740} = "/* of a subscription, which cannot go on if the publisher commits it: better end it there */ ROLLBACK PREPARED 'pg_gid_16400_740'";
 	for my $gid (sort keys %release)
 	{
 		sql('BEGIN', 'SELECT pg_current_xact_id()', "PREPARE TRANSACTION '$gid'");
@@ -318,7 +319,7 @@ my $dir = PostgreSQL::Test::Utils::tempdir;
 		sql('INSERT INTO t VALUES (3)', 'DELETE FROM t') for 1 .. 3;
 		awaited($kind, sprintf $held, $kind);
 		is(rows('holds, datname, pid > 0, name, release', 't'),
-			'all databases||t|' . ($kind eq 'slot xmin' ? 'of_standby' : $standby->name) . '|/* on the standby, whose queries may then be canceled; reload it afterwards */ ALTER SYSTEM SET hot_standby_feedback = off', "$kind: its row");
+			'all databases||t|' . ($kind eq 'slot xmin' ? 'of_standby' : $standby->name) . '|/* on the standby: its queries may then be canceled, its logical slots are lost, and slots no longer synchronized; reload it afterwards */ ALTER SYSTEM SET hot_standby_feedback = off', "$kind: its row");
 		is(rows('count(*)', $_), 1, "$kind: it holds back $_") for qw(pg_class pg_database);
 		is(kept('t'), 1, "$kind: dead rows are kept");
 		like(line('t'), $kind eq 'slot xmin' ? qr/^slot xmin "of_standby", PID \d+, active$/ : qr/^standby feedback, PID \d+, application "blockers_standby", role "$me"$/, "$kind: the report names it");
@@ -416,7 +417,7 @@ my $dir = PostgreSQL::Test::Utils::tempdir;
 	my $session = $node->background_psql('postgres');
 	$session->query_safe(q{SELECT pg_create_logical_replication_slot('passing', 'pgoutput', true)});
 	my $backend = $session->query_safe('SELECT pg_backend_pid()');
-	is(rows('kind, state, release', 'decoded'), "slot catalog_xmin|active|SELECT pg_catalog.pg_terminate_backend($backend)", 'temporary slot: its row');
+	is(rows('kind, state, release', 'decoded'), "slot catalog_xmin|active|/* whoever reads from the slot cannot go on afterwards */ SELECT pg_catalog.pg_terminate_backend($backend)", 'temporary slot: its row');
 	released('temporary slot', "name = 'passing'");
 	eval { $session->quit };
 }

@@ -77,15 +77,15 @@ pv_reload_with($node, autovacuum => 'on', 'parvacuum.scheduler' => 'off', 'parva
 
 # -- the horizon
 
+my $use_xids = 'DO $$ BEGIN FOR i IN 1 .. 26000 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$';
 {
 	my $idle = $node->background_psql('postgres');
-	my $use = 'DO $$ BEGIN FOR i IN 1 .. 26000 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$';
 	$idle->query_safe('BEGIN; SELECT pg_current_xact_id()');
 	none('horizon', 'a young transaction');
-	sql($use);
+	sql($use_xids);
 	is(rows('severity, setting', 'horizon'), 'advice|idle_in_transaction_session_timeout', 'an old transaction');
 	like(rows('evidence', 'horizon'), qr/^idle in transaction, .*; 26\d\d\d transactions old$/, 'who it is');
-	sql($use);
+	sql($use_xids);
 	is(rows('severity', 'horizon'), 'warning', 'a very old transaction');
 	my @others = map { $node->background_psql('postgres') } 1 .. 3;
 	$_->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1') for @others;
@@ -99,8 +99,9 @@ pv_reload_with($node, autovacuum => 'on', 'parvacuum.scheduler' => 'off', 'parva
 
 	# Slots: one that is inactive, and that of a process that sends what it decodes
 	sql(q{SELECT pg_create_physical_replication_slot('of_nobody')}, q{SELECT pg_create_logical_replication_slot('decoder', 'pgoutput')});
-	sql($use);
+	sql($use_xids);
 	is(rows('severity, setting, evidence', 'horizon') =~ s/( since .*)?; 26\d\d\d .*//r, 'advice||slot catalog_xmin "decoder", inactive', 'an old logical slot');
+	like(rows('reason', 'horizon'), qr/^Dead rows of system catalogs cannot be removed/, 'it holds back catalogs only');
 	sql(q{SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots});
 	none('horizon', 'when it is dropped');
 }
@@ -123,7 +124,7 @@ pv_reload_with($node, autovacuum => 'on', 'parvacuum.scheduler' => 'off', 'parva
 		}
 		my $reader = $standby->background_psql('postgres');
 		$reader->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
-		sql('DO $$ BEGIN FOR i IN 1 .. 26000 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$');
+		sql($use_xids);
 		ok(pv_await($node, "SELECT count(*) FROM parvacuum_blockers WHERE kind = '$kind' AND xmin_age > 25000", '1'), "$kind: it is old");
 		is(rows('severity, setting', 'horizon'), 'advice|hot_standby_feedback', "$kind: the setting");
 		like(rows('evidence', 'horizon'), $row{$kind}, "$kind: who it is");
@@ -137,6 +138,16 @@ pv_reload_with($node, autovacuum => 'on', 'parvacuum.scheduler' => 'off', 'parva
 		ok(pv_await($node, 'SELECT count(*) FROM parvacuum_blockers WHERE xmin_age > 25000', '0'), "$kind: the standby lets go");
 		none('horizon', "$kind: nothing is held");
 	}
+
+	# without feedback it is nobody's concern
+	pv_reload_with($standby, hot_standby_feedback => 'off');
+	my $reader = $standby->background_psql('postgres');
+	$reader->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
+	sql($use_xids);
+	ok(pv_await($standby, 'SELECT count(*) FROM parvacuum_blockers WHERE xmin_age > 25000', '1'), 'a standby without feedback: an old query');
+	is(pv_sql($standby, q{SELECT holds FROM parvacuum_blockers}), 'nothing on the primary', 'it holds back nothing');
+	is(pv_sql($standby, q{SELECT count(*) FROM parvacuum_check() WHERE name = 'horizon'}), 0, 'and there is no row about it');
+	$reader->quit;
 	$standby->stop('fast');
 	none('horizon', 'a slot whose standby has let go');
 	sql(q{SELECT pg_drop_replication_slot('of_standby')}) if pv_await($node, q{SELECT active FROM pg_replication_slots}, 'false');
@@ -213,7 +224,7 @@ none('not_vacuumed', 'a table of which it is not known that it has existed for s
 $node->restart;
 ok(pv_await($node, q{SELECT count(*) FROM parvacuum_check() WHERE name = 'not_vacuumed'}, '1'), 'a table that is not vacuumed');
 is(sql('SET stats_fetch_consistency = none', q{SELECT count(*) FROM parvacuum_check() WHERE name = 'not_vacuumed'}), 1, 'whatever way the statistics are read');
-is(rows('severity, subject, setting, evidence', 'not_vacuumed'), 'warning|public.t|autovacuum_max_workers|600 dead rows, due from 250 on; never vacuumed', 'its dead rows');
+is(rows('severity, subject, setting, evidence', 'not_vacuumed'), 'warning|public.t|autovacuum|600 dead rows, due from 250 on; no vacuum known', 'its dead rows');
 sql('ALTER TABLE t SET (autovacuum_enabled = off)');
 is(rows('severity, setting', 'not_vacuumed'), 'warning|autovacuum_enabled', 'a table without autovacuum');
 pv_reload_with($node, autovacuum => 'on', autovacuum_naptime => '1h');
@@ -367,6 +378,7 @@ pv_reload_with($node, autovacuum => 'on', autovacuum_naptime => '1h');
 # Options that have no effect
 sql('ALTER TABLE t SET (parvacuum.workers = 2)');
 is(rows('severity, subject, setting, evidence', 'no_effect'), 'advice|public.t|parvacuum.enabled|parvacuum.workers is set, parvacuum.enabled is off', 'an option of a table that did not opt in');
+like(rows('reason', 'no_effect'), qr/only runs by parvacuum's functions follow/, 'which runs follow');
 sql(q{ALTER TABLE t SET (parvacuum.enabled, parvacuum.window = 'never')});
 is(rows('severity, subject, setting, evidence', 'no_effect'), 'advice|public.t|parvacuum.scheduler|parvacuum.window is set, parvacuum.scheduler is off', 'a window without the scheduler');
 pv_reload_with($node, 'parvacuum.scheduler' => 'on');

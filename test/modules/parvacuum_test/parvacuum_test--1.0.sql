@@ -66,8 +66,7 @@ RETURNS text STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 
 CREATE FUNCTION parvacuum_test_figures(handle int DEFAULT 0,
-									   OUT items bigint, OUT segments bigint,
-									   OUT memory bigint,
+									   OUT items bigint, OUT memory bigint,
 									   OUT bytes_limit bigint)
 STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';

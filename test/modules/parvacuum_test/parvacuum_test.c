@@ -296,15 +296,14 @@ parvacuum_test_figures(PG_FUNCTION_ARGS)
 {
 	PvDeadTids *handle = get_store()->handles[get_handle(fcinfo, 0)];
 	TupleDesc	tupdesc;
-	Datum		values[4];
-	bool		nulls[4] = {false};
+	Datum		values[3];
+	bool		nulls[3] = {false};
 
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	values[0] = Int64GetDatum(pv_deadtids_num_items(handle));
-	values[1] = Int64GetDatum(pv_deadtids_num_segments_used(handle));
-	values[2] = Int64GetDatum(pv_deadtids_memory(handle));
-	values[3] = Int64GetDatum(pv_deadtids_limit(handle));
+	values[1] = Int64GetDatum(pv_deadtids_memory(handle));
+	values[2] = Int64GetDatum(pv_deadtids_limit(handle));
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(tupdesc, values,
 													  nulls)));
 }

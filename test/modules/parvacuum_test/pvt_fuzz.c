@@ -53,7 +53,7 @@ fuzz_fill(PvtStore *store, pg_prng_state *prng)
 			shape = pvt_random_shape(prng);
 		if (!pvt_store_fill(store, handle, shape, max_offset, segno, prng))
 		{
-			if (pv_deadtids_num_segments_used(store->handles[0]) == 0 &&
+			if (pv_deadtids_num_items(store->handles[0]) == 0 &&
 				store->nhandles == 1)
 				elog(ERROR, "an empty store is full");
 			break;

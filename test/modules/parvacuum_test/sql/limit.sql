@@ -50,7 +50,7 @@ SELECT parvacuum_test_fill('few', 0, 50, 1, 0), parvacuum_test_fill('few', 50, 5
 SELECT parvacuum_test_check() > 0 AS checked;
 SELECT memory AS memory_before FROM parvacuum_test_figures() \gset
 SELECT parvacuum_test_reset(0);
-SELECT items, segments, memory = :memory_before AS kept FROM parvacuum_test_figures(1);
+SELECT items, memory = :memory_before AS kept FROM parvacuum_test_figures(1);
 SELECT parvacuum_test_check();
 SELECT parvacuum_test_layout(10, 0), parvacuum_test_layout(60, 1);
 SELECT parvacuum_test_fill('few', 40, 90, 3, 1);
