@@ -169,15 +169,15 @@ static const Setting settings[] = {
 	"Tables that must be vacuumed to prevent wraparound never wait for a window."},
 
 	/* for tests and developers; SHOW ALL and pg_settings leave them out */
-	{"parvacuum.store_limit", PGC_INT, PGC_USERSET, GUC_UNIT_KB | DEVELOPER_FLAGS,
+	{"parvacuum.store_limit", PGC_INT, PGC_SUSET, GUC_UNIT_KB | DEVELOPER_FLAGS,
 		{.number = &pv_guc_store_limit}, -1, MAX_KILOBYTES,
 		"Sets the maximum memory for the dead row pointers of one vacuum.",
 	"The maximum is maintenance_work_mem, or autovacuum_work_mem; -1 means that value."},
-	{"parvacuum.shortest_skip", PGC_INT, PGC_USERSET, DEVELOPER_FLAGS,
+	{"parvacuum.shortest_skip", PGC_INT, PGC_SUSET, DEVELOPER_FLAGS,
 		{.number = &pv_guc_shortest_skip}, 0, INT_MAX,
 		"Sets the number of consecutive pages without need of vacuum from which on they are skipped.",
 	"PostgreSQL's own VACUUM skips runs of 32 pages and more; 0 means to decide by the table."},
-	{"parvacuum.sample_pages", PGC_INT, PGC_USERSET, DEVELOPER_FLAGS,
+	{"parvacuum.sample_pages", PGC_INT, PGC_SUSET, DEVELOPER_FLAGS,
 		{.number = &pv_guc_sample_pages}, 0, INT_MAX,
 		"Sets how many skipped pages are read, at most, to estimate the number of rows on the others.",
 	"They are pages that PostgreSQL's own VACUUM would read; 0 means none, which gives wrong estimates."},

@@ -84,8 +84,6 @@ NameData	pv_table_database;
 /*
  * Prepare a worker when it starts.  In a template or a database that does not
  * allow connections, everything is frozen at once, and then never again.
- *
- * Core: postmaster/autovacuum.c, do_autovacuum.
  */
 void
 pv_table_init(void)

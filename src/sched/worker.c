@@ -225,8 +225,6 @@ recover(PvTableWork *work)
  * scanned: store in pg_database how old the oldest table is.  As this reads
  * all of pg_class, a database that always has tables queued gets it once in a
  * naptime.  If it fails, a later worker does it.
- *
- * Core: postmaster/autovacuum.c, do_autovacuum.
  */
 static void
 update_database(void)
