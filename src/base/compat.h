@@ -229,6 +229,7 @@ typedef RelFileNode PvLocator;
 #define pv_named_wait_event(name)		WaitEventExtensionNew(name)
 #define pv_truncation_forbidden()		false
 #define pv_restrict_search_path()		RestrictSearchPath()
+#define pv_lock_is_held(tag, mode)		LockHeldByMe(tag, mode, false)
 #define pv_may_maintain(relid, role) \
 	(pg_class_aclcheck(relid, role, ACL_MAINTAIN) == ACLCHECK_OK)
 #define pv_may_maintain_all(role)	has_privs_of_role(role, ROLE_PG_MAINTAIN)
@@ -240,6 +241,7 @@ typedef RelFileNode PvLocator;
 #define pv_named_wait_event(name)		((void) (name), PG_WAIT_EXTENSION)
 #define pv_truncation_forbidden()		(old_snapshot_threshold >= 0)
 #define pv_restrict_search_path()		((void) 0)
+#define pv_lock_is_held(tag, mode)		LockHeldByMe(tag, mode)
 #define pv_may_maintain(relid, role)	pv_owns_relation(relid, role)
 #define pv_may_maintain_all(role)		superuser_arg(role)
 #endif

@@ -79,7 +79,6 @@ fix_settings(void)
 		{"idle_in_transaction_session_timeout", "0"},
 		{"default_transaction_isolation", "read committed"},
 		{"stats_fetch_consistency", "none"},
-		{"track_activities", "on"},
 		{"synchronous_commit", "off"}
 	};
 

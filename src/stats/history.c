@@ -76,6 +76,8 @@ typedef struct HistoryShared
 	bool		changing;		/* within a change, in which an immediate
 								 * shutdown may kill the process */
 	bool		unwritten;		/* something is not in the file */
+	bool		in_the_way;		/* a file that cannot be used still has the
+								 * name; who starts or writes sets this */
 	PvRecords	records;		/* their arrays follow */
 } HistoryShared;
 
@@ -85,12 +87,6 @@ static LWLock *lock = NULL;
 
 /* The records of a server where nothing is recorded */
 static const PvRecords no_records;
-
-/*
- * A file that cannot be used is still there under its name.  Set in the
- * postmaster before it starts the launcher, which inherits it.
- */
-static bool in_the_way = false;
 
 
 /* ----------------------------------------------------------------
@@ -110,9 +106,10 @@ replace_file(const char *image, Size size)
 	bool		good;
 
 	/* the administrator may have moved it away */
-	if (in_the_way && lstat(HISTORY_FILE, &st) != 0 && errno == ENOENT)
-		in_the_way = false;
-	if (in_the_way)
+	if (shared->in_the_way && lstat(HISTORY_FILE, &st) != 0 &&
+		errno == ENOENT)
+		shared->in_the_way = false;
+	if (shared->in_the_way)
 		return false;
 
 	/* what a crash or somebody else has left under this name is of no use */
@@ -187,7 +184,7 @@ keep_aside(const char *problem)
 {
 	int			failed = rename(HISTORY_FILE, BAD_FILE) != 0 ? errno : 0;
 
-	in_the_way = failed != 0;
+	shared->in_the_way = failed != 0;
 	ereport(WARNING,
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("could not use parvacuum's history in file \"%s\"",
@@ -214,7 +211,7 @@ read_history(PvRecords *records)
 	Size		size;
 	char	   *image = read_file(&size, &problem);
 
-	in_the_way = false;			/* it may have been moved before a crash */
+	shared->in_the_way = false; /* it may have been moved before a crash */
 	if (image != NULL)
 	{
 		problem = pv_records_read_image(records, GetSystemIdentifier(),
@@ -476,7 +473,8 @@ pv_history_xid_rate(double *seconds)
 									   PV_XID_SAMPLE_MS * 1000, &before);
 
 	*seconds = (now - oldest.at) / (double) USECS_PER_SEC;
-	if (oldest.at == 0 || *seconds < SHORTEST_RATE_SECONDS)
+	if (oldest.at == 0 || *seconds < SHORTEST_RATE_SECONDS ||
+		oldest.next_xid > next_xid())
 		return 0;
 	return (next_xid() - oldest.next_xid) / *seconds;
 }

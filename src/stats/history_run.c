@@ -186,7 +186,7 @@ note_lock_waiter(bool indexes_too)
 		const LockInstanceData *lock = &data->locks[i];
 
 		if ((first == NULL || lock->waitStart < first->waitStart) &&
-			waits_for_us(lock, data) &&
+			lock->waitStart != 0 && waits_for_us(lock, data) &&
 			(indexes_too || !is_index(&lock->locktag)))
 			first = lock;
 	}
@@ -440,7 +440,7 @@ pv_history_failed(void)
 	 * The error says "user request" of any signal.  Core:
 	 * storage/lmgr/proc.c, ProcSleep.
 	 */
-	if (run.sqlerrcode == ERRCODE_QUERY_CANCELED &&
+	if (run.sqlerrcode == ERRCODE_QUERY_CANCELED && !run.wraparound &&
 		(run.started_by == PV_STARTED_BY_SCHEDULER ||
 		 run.started_by == PV_STARTED_BY_AUTOVACUUM) &&
 		note_lock_waiter(true))

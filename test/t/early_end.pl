@@ -148,6 +148,11 @@ pv_reload_with($node, 'parvacuum.keep_limit' => '1GB');
 slice('with such a limit');
 is($said, '', 'otherwise it says nothing');
 
+# A TOAST table by itself, whose table is not locked, so that nobody's wait for that matters.
+sql('CREATE TABLE toasted (t text)', 'ALTER TABLE toasted ALTER t SET STORAGE EXTERNAL', q{INSERT INTO toasted SELECT repeat('x', 10000) FROM generate_series(1, 1000)}, 'DELETE FROM toasted');
+($rc, $out, $err) = $node->psql('postgres', sql(q{SELECT format('SELECT tuples_removed > 0 FROM parvacuum_run(%s)', quote_literal(reltoastrelid::regclass)) FROM pg_class WHERE relname = 'toasted'}));
+is("$out $err", 't ', 'a TOAST table by itself: no message');
+
 # A table whose turn comes when the time is over is not begun.
 sql('CREATE TABLE parts (a int) PARTITION BY LIST (a); CREATE TABLE p1 PARTITION OF parts FOR VALUES IN (1); CREATE TABLE p2 PARTITION OF parts FOR VALUES IN (2)',
 	'INSERT INTO parts SELECT 1 + g % 2 FROM generate_series(1, 100000) g');
