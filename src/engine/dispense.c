@@ -195,6 +195,7 @@ static BlockNumber
 find_run_end(PvBlockScan *scan, BlockNumber blkno, BlockNumber limit,
 			 bool *some_not_frozen)
 {
+	/* The table's last block is always visited */
 	BlockNumber last = pg_atomic_read_u32(&scan->shared->end) - 1;
 
 	for (; blkno < limit; blkno++)

@@ -26,7 +26,7 @@
 /* Milliseconds between two looks for sessions that wait */
 #define LOOK_EVERY_MS			100
 
-/* Does a session wait for the table, or for its own one, if that is locked? */
+/* Does a session wait for the table, or for the one that is locked, too? */
 static bool
 has_waiters(const PvParticipant *self)
 {
@@ -37,8 +37,7 @@ has_waiters(const PvParticipant *self)
 	if (!self->is_leader || !OidIsValid(self->shared->plan.locked_too))
 		return false;
 	SET_LOCKTAG_RELATION(tag, MyDatabaseId, self->shared->plan.locked_too);
-	return pv_lock_is_held(&tag, ShareUpdateExclusiveLock) &&
-		LockHasWaiters(&tag, ShareUpdateExclusiveLock, true);
+	return LockHasWaiters(&tag, ShareUpdateExclusiveLock, true);
 }
 
 /*

@@ -27,7 +27,7 @@
 /* Least size of a table whose last vacuum is looked up for the forecast */
 #define MIN_FORECAST_PAGES		1024
 
-/* What is measured with a rate that changes all the time, in microseconds */
+/* How much of the past counts if the rate changes often, in microseconds */
 #define MOST_ON_BALANCE			10e6
 
 /* Return the cost units per millisecond of one process, or 0 for no limit. */

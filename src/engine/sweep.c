@@ -357,7 +357,8 @@ sweep_page(Sweep *sweep, BlockNumber blkno)
 
 /*
  * Get a current view of the table, because what this session knows of other
- * sessions' snapshots may be old.
+ * sessions' snapshots may be old.  If a procedure calls us, there is no
+ * snapshot, so take one.
  */
 static void
 begin_range_snapshot(Sweep *sweep)

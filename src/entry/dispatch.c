@@ -313,14 +313,17 @@ set_vacuum_options(Relation rel, const VacuumParams *params,
 {
 	bool		is_run = report_to_run != NULL;
 	AutoVacOpts parameters;
+	LOCKTAG		tag;
 
+	SET_LOCKTAG_RELATION(tag, MyDatabaseId, choice->toast_parent);
 	memset(options, 0, sizeof(*options));
 	options->started_by = started_by();
 	options->may_keep = pv_slot_is_first();
 	options->deadline = choice->deadline;
 	options->ends_in_any_case = is_run;
 	options->yields = is_run ? run_yields : params->is_wraparound;
-	options->toast_parent = is_run ? choice->toast_parent : InvalidOid;
+	if (is_run && pv_lock_is_held(&tag, ShareUpdateExclusiveLock))
+		options->toast_parent = choice->toast_parent;
 	options->workers = choice->options.value[PV_OPTION_WORKERS];
 	options->buffer_usage_limit =
 		choice->options.value[PV_OPTION_BUFFER_USAGE_LIMIT];

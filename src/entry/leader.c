@@ -113,7 +113,7 @@ become_caller(shm_toc *toc, const PvRunShared *shared)
 	/* the settings include "role", which is not that of a definer */
 	SetCurrentRoleId(shared->role_id, shared->role_is_superuser);
 
-	/* before PG 17 core does not protect functions of owners from this */
+	/* before PG 17 core lets functions of owners use the caller's path */
 	SetConfigOption("search_path", "pg_catalog, pg_temp", PGC_USERSET,
 					PGC_S_SESSION);
 

@@ -86,8 +86,8 @@
 #define ROOM_FACTOR				4
 
 /*
- * An owner can have this share of the places that are left whatever others have,
- * as long as that share of all places is left
+ * Whatever others have, an owner may take this share of the free places, as long
+ * as more than this share of all places is free
  */
 #define ROOM_FOR_ALL			(1.0 / 16)
 

@@ -315,7 +315,7 @@ check_neglect(List **rows, const Checked *table)
 	const char *setting = "autovacuum_max_workers";
 	const char *reason = "The table has been due for a vacuum for long, and does not get one.";
 	const char *advice = "See the log for vacuums that were canceled or skipped, and raise the cost limit or the number of autovacuum workers.";
-	PvWaitReason waits = waits_for(table->form->oid);
+	PvWaitReason waits;
 	TimestampTz last;
 
 	if (table->state.dead < table->due_from * NEGLECTED_SCORE ||
@@ -327,6 +327,7 @@ check_neglect(List **rows, const Checked *table)
 									NEGLECTED_MS) :
 		!had_its_chance(table))
 		return;
+	waits = waits_for(table->form->oid);
 	if (waits == PV_WAIT_HORIZON)
 	{
 		setting = NULL;

@@ -72,12 +72,12 @@
 
 typedef struct HistoryShared
 {
-	/* all of it is under the lock */
+	bool		in_the_way;		/* a file that cannot be used has the name;
+								 * only who writes the file uses this */
+	/* all of the rest is under the lock */
 	bool		changing;		/* within a change, in which an immediate
 								 * shutdown may kill the process */
 	bool		unwritten;		/* something is not in the file */
-	bool		in_the_way;		/* a file that cannot be used still has the
-								 * name; who starts or writes sets this */
 	PvRecords	records;		/* their arrays follow */
 } HistoryShared;
 

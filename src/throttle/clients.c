@@ -103,9 +103,8 @@ wait_event(const PGPROC *proc)
 }
 
 /*
- * Does the process wait for what a vacuum uses, too?  Of the waits for other
- * processes only those of core's storage count, as a session can have the
- * others for as long as it likes.
+ * Does the process wait for what a vacuum uses, too?  Most waits for other
+ * processes do not count, as a session can have them for as long as it likes.
  */
 static bool
 is_waiting(const PGPROC *proc)

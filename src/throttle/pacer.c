@@ -96,7 +96,7 @@ lowest_rate(void)
 		(pace.pauses ? (double) (WORK_USECS + PAUSE_USECS) / WORK_USECS : 1);
 }
 
-/* What comes after the end of a pause does not belong to it. */
+/* A part is over.  It is lost if vacuums may have gone on after a pause. */
 static void
 end_part(int64 now)
 {
