@@ -126,9 +126,7 @@ is($node->safe_psql('postgres', q{SELECT relallvisible = relpages FROM pg_class 
 	'pg_class has the number of all-visible pages that the session has not seen');
 
 # A change by the administrator affects the next run.
-$node->append_conf('postgresql.conf', "parvacuum.max_workers = 1\n");
-$node->reload;
-ok(pv_await($node, 'SHOW parvacuum.max_workers', 1), 'reloaded');
+pv_reload_with($node, 'parvacuum.max_workers' => 1);
 is($node->safe_psql('postgres', q{SELECT workers_launched FROM parvacuum_run('b', workers => 6) WHERE relid = 'b'::regclass}), 1, 'parvacuum.max_workers = 1 is in effect');
 
 pv_no_crash($node, 'the server');
