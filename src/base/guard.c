@@ -40,7 +40,7 @@
 #include "utils/guc.h"
 
 #include "base/compat.h"
-#include "base/guard.h"
+#include "base/process.h"
 
 static bool guarded = false;
 

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * process.h
- *	  What processes have in common: background workers, waits, and
- *	  shared memory.
+ *	  What processes have in common: background workers, waits, the guard
+ *	  against functions of owners, and shared memory.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,6 +11,7 @@
 
 #include "port/atomics.h"
 #include "postmaster/bgworker.h"
+#include "storage/block.h"
 #include "storage/lwlock.h"
 
 #include "base/settings.h"
@@ -53,6 +54,30 @@ pv_wait_point(const char *place, Oid relid)
 	if (unlikely(pv_guc_wait_at[0] != '\0'))
 		pv_wait_at(place, relid);
 }
+
+/* Keeping functions that a vacuum runs from starting another one (guard.c) */
+extern bool pv_guard_enter(void);
+extern void pv_guard_leave(bool before);
+extern void pv_guard_check_command(const char *command);
+extern void pv_guard_check_function(const char *what);
+
+/* What pv_become_oneself() restores */
+typedef struct PvFormerUser
+{
+	Oid			userid;
+	int			sec_context;
+	int			nestlevel;
+} PvFormerUser;
+
+extern void pv_become_owner(Oid owner, PvFormerUser *own);
+extern void pv_become_oneself(const PvFormerUser *own);
+
+/*
+ * Called before a vacuum runs functions of the owner of a table with so many
+ * pages, and afterwards unless they fail.  NULL: nothing is called.
+ */
+typedef void (*PvOwnerHook) (bool begins, BlockNumber pages);
+extern PvOwnerHook pv_owner_hook;
 
 /* Shared memory (shmem.c) */
 

@@ -24,7 +24,6 @@
 #include "utils/guc_tables.h"
 
 #include "base/settings.h"
-#include "base/version.h"
 
 /* Each of these has its default until pv_guc_init() */
 bool		pv_guc_engine = true;

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * settings.h
- *	  The settings of parvacuum: parvacuum.<name> is pv_guc_<name>.
+ *	  The settings of parvacuum: parvacuum.<name> is pv_guc_<name>; and its
+ *	  version.
  *
  * Everything outside base/settings.c only reads them.
  *
@@ -13,6 +14,14 @@
 #include <signal.h>
 
 #include "base/window.h"
+
+/*
+ * Major, minor, patch.  This is the version's one place.  Whatever else names
+ * it is compared with this by scripts/check_style.  The version of the
+ * extensions is that of the library without the patch.  CHANGELOG.md says what
+ * a new version may change.
+ */
+#define PV_VERSION				"1.0.0"
 
 /* How fast the scheduler's vacuums may be */
 typedef enum PvPaceMode

@@ -40,7 +40,7 @@
 #include "optimizer/paths.h"
 #include "utils/rel.h"
 
-#include "engine/index_vacuum.h"
+#include "engine/participant.h"
 
 /*
  * State of the callback between two index tuples.  Where many consecutive ones

@@ -28,7 +28,7 @@
  */
 #include "postgres.h"
 
-#include "engine/index_order.h"
+#include "engine/participant.h"
 
 /*
  * Return the position of an index in the list above; 0 if it is not to be

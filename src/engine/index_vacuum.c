@@ -35,11 +35,8 @@
 #include "utils/rel.h"
 
 #include "base/clock.h"
-#include "base/guard.h"
 #include "base/process.h"
-#include "engine/index_vacuum.h"
 #include "engine/nbtree.h"
-#include "engine/pool.h"
 
 /* Smaller B-trees are vacuumed by one participant, with core's code */
 #define MIN_PAGES_TOGETHER		32

@@ -29,7 +29,7 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-#include "engine/index_vacuum.h"
+#include "engine/participant.h"
 
 /* The first page of the range map, after the metapage */
 #define FIRST_MAP_PAGE			1

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * participant.h
- *	  What the participants of one vacuum share, and what each has for
- *	  itself.
+ *	  What the participants of one vacuum share, what each has for itself,
+ *	  and the pool of their processes.
  *
  * PvShared is the vacuum.  It is in dynamic shared memory if there are
  * workers, and otherwise in the leader's memory.  PvParticipant is one
@@ -14,6 +14,7 @@
 #define PV_PARTICIPANT_H
 
 #include "access/genam.h"
+#include "access/parallel.h"
 #include "executor/instrument.h"
 #include "storage/barrier.h"
 #include "storage/condition_variable.h"
@@ -26,11 +27,30 @@
 #include "base/process.h"
 #include "base/ring.h"
 #include "engine/dispense.h"
-#include "engine/index_order.h"
 #include "stats/kept.h"
 #include "stats/registry.h"
 #include "store/deadtids.h"
 #include "throttle/cost.h"
+
+/* Which processes can work on an index in a phase */
+typedef enum PvUnitKind
+{
+	PV_UNIT_LEADER_ONLY,		/* the leader */
+	PV_UNIT_SINGLE,				/* one process, leader or worker */
+	PV_UNIT_SHARED,				/* any number of processes */
+	PV_UNIT_LATER				/* none; the leader does it afterwards */
+} PvUnitKind;
+
+typedef struct PvUnitState
+{
+	PvUnitKind	kind;
+	bool		begun;			/* by any process, finished or not */
+	uint64		pages;			/* to be visited; if a shared index has been
+								 * begun, its unclaimed pages */
+} PvUnitState;
+
+/* There is nothing to take */
+#define PV_ORDER_NONE			(-1)
 
 /* Position of a participant, for the context line of an error */
 typedef struct PvErrorInfo
@@ -346,5 +366,66 @@ extern PGDLLEXPORT void parvacuum_worker_main(dsm_segment *seg, shm_toc *toc);
 /* engine/heap_scan.c, engine/heap_vacuum.c: the heap passes */
 extern void pv_scan_heap(PvParticipant *self);
 extern void pv_vacuum_heap(PvParticipant *self);
+
+/* engine/index_order.c: the order in which participants take indexes */
+extern int	pv_order_next(const PvUnitState *units, int nunits,
+						  bool is_leader);
+
+/* engine/index_vacuum.c: the indexes shared out among participants */
+extern Size pv_index_plan(PvParticipant *leader);
+extern void pv_index_plan_together(PvParticipant *leader);
+extern void pv_index_prepare(PvParticipant *leader, PvPhase phase);
+extern void pv_index_end(PvParticipant *leader);
+extern bool pv_index_all_done(const PvParticipant *leader);
+extern void pv_index_progress(PvParticipant *leader);
+extern void pv_index_work(PvParticipant *self, PvPhase phase);
+extern void pv_index_clean_up_later(PvParticipant *leader);
+
+/* engine/index_am.c: what parallel mode allows; one index, by its method */
+extern bool pv_index_allows_workers(const PvParticipant *leader,
+									bool automatic, const char **because_of);
+extern bool pv_index_cleanup_must_wait(Relation indrel);
+extern void pv_index_process(PvParticipant *self, int i, PvPhase phase,
+							 IndexVacuumInfo *ivinfo);
+
+/* engine/index_work.c: what there is to do, whatever is dead */
+extern bool pv_indexes_have_work(Relation rel);
+extern void pv_index_empty_pending_lists(Relation rel);
+
+/* The processes that vacuum one table together (pool.c) */
+
+/* The leader's handle */
+typedef struct PvPool
+{
+	PvParticipant *leader;
+	ParallelContext *pcxt;		/* NULL: there are no workers */
+	int			nworkers_planned;
+	int			nworkers_launched;
+	bool		launched;
+	bool		attach_checked;
+} PvPool;
+
+/*
+ * engine/reserve.c: what the vacuums of the cluster share, the workers of
+ * parvacuum.max_workers and core's entries for B-trees that are being
+ * vacuumed.
+ */
+extern Size pv_reserve_shmem_size(void);
+extern void pv_reserve_shmem_startup(LWLock *its_lock);
+extern int	pv_reserve_workers(int wanted);
+extern void pv_release_workers(int n);
+extern bool pv_reserve_btree(void);
+extern void pv_release_btrees(void);
+
+extern void pv_pool_create(PvPool *pool, PvParticipant *leader,
+						   const PvVacuumPlan *plan);
+extern void pv_pool_launch(PvPool *pool);
+extern void pv_pool_run_phase(PvPool *pool, PvPhase phase);
+extern void pv_pool_check_attached(PvPool *pool);
+extern void pv_pool_end(PvPool *pool);
+
+extern void pv_pool_attach(PvParticipant *self, dsm_segment *seg,
+						   shm_toc *toc);
+extern void pv_pool_work_until_done(PvParticipant *self);
 
 #endif							/* PV_PARTICIPANT_H */

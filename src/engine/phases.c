@@ -35,10 +35,8 @@
 #include "utils/rel.h"
 
 #include "base/borrowed.h"
-#include "base/guard.h"
 #include "base/process.h"
-#include "engine/index_vacuum.h"
-#include "engine/pool.h"
+#include "engine/participant.h"
 
 /*
  * Store the names that an error message needs, while they can be looked up.

@@ -30,7 +30,6 @@
 #include "utils/rel.h"
 
 #include "base/settings.h"
-#include "engine/index_vacuum.h"
 #include "engine/vacuum.h"
 
 /*

@@ -44,7 +44,7 @@
 #include "utils/backend_status.h"
 
 #include "base/process.h"
-#include "engine/pool.h"
+#include "engine/participant.h"
 
 /* Small numbers are sufficient, because this table of contents is private */
 #define PV_KEY_SHARED		1

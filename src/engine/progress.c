@@ -20,7 +20,6 @@
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 
-#include "engine/index_vacuum.h"
 #include "engine/vacuum.h"
 #include "stats/history.h"
 

@@ -20,7 +20,7 @@
 #include "storage/shmem.h"
 
 #include "base/settings.h"
-#include "engine/pool.h"
+#include "engine/participant.h"
 
 typedef struct ReservedShared
 {

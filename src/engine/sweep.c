@@ -73,9 +73,8 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-#include "base/guard.h"
+#include "base/process.h"
 #include "engine/nbtree.h"
-#include "engine/sweep.h"
 
 /* Pages for which one snapshot is taken, if the caller has none */
 #define RANGE_PAGES				64

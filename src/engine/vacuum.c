@@ -28,7 +28,6 @@
 
 #include "base/process.h"
 #include "base/settings.h"
-#include "engine/index_vacuum.h"
 #include "engine/vacuum.h"
 
 /*

@@ -13,7 +13,7 @@
 
 #include "commands/vacuum.h"
 
-#include "engine/pool.h"
+#include "engine/participant.h"
 #include "stats/history.h"
 #include "stats/kept.h"
 

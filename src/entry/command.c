@@ -57,9 +57,9 @@
 #include "utils/rel.h"
 
 #include "base/compat.h"
-#include "base/guard.h"
+#include "base/process.h"
+#include "entry/dispatch.h"
 #include "entry/options.h"
-#include "entry/rights.h"
 #include "stats/kept.h"
 
 static ProcessUtility_hook_type prev_process_utility = NULL;

@@ -33,7 +33,7 @@
 #include "utils/lsyscache.h"
 
 #include "base/borrowed.h"
-#include "base/guard.h"
+#include "base/process.h"
 #include "base/settings.h"
 #include "engine/vacuum.h"
 #include "entry/dispatch.h"

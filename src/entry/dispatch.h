@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * dispatch.h
- *	  Heap's slot for vacuums, and who vacuums a table: the engine or core.
+ *	  Heap's slot for vacuums, who vacuums a table, the engine or core, and
+ *	  which roles may have it vacuumed.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,6 +12,7 @@
 #include "catalog/pg_class.h"
 #include "commands/vacuum.h"
 #include "nodes/pg_list.h"
+#include "nodes/primnodes.h"
 #include "storage/bufmgr.h"
 #include "storage/lockdefs.h"
 #include "utils/rel.h"
@@ -72,5 +74,38 @@ extern char *pv_qualified_relname(Oid relid, bool quoted);
 extern Relation pv_open_unlocked(Oid relid, LOCKMODE lockmode);
 extern bool pv_is_toast_of(Relation rel, Oid toast_parent);
 extern void pv_report_left_out(Oid relid);
+
+/* Checks of rights: the roles that may vacuum, see and cancel (rights.c) */
+
+/* Tables. */
+extern bool pv_may_vacuum(Oid relid);
+extern void pv_refuse_vacuum(int elevel, const char *relname);
+extern bool pv_may_plan(Oid relid);
+extern void pv_refuse_plan(int elevel, const char *relname);
+extern void pv_check_owner(const RangeVar *relation, Oid relid, Oid oldrelid,
+						   void *arg);
+
+/* Runs, the scheduler's queue, settings and options. */
+extern bool pv_may_request_urgently(void);
+extern void pv_refuse_urgent(void);
+extern bool pv_may_see_all(void);
+extern bool pv_may_see_session(Oid role);
+extern bool pv_may_see_table(Oid database, Oid relid);
+extern bool pv_may_see_settings(void);
+extern void pv_check_may_reset_options(void);
+
+/* Canceling. */
+typedef enum PvCancelKind
+{
+	PV_CANCEL_TABLE,			/* any vacuum of a table */
+	PV_CANCEL_WRAPAROUND,		/* one by the scheduler */
+	PV_CANCEL_WORKER,			/* a scheduler worker, by its PID */
+	PV_CANCEL_RUN,
+	PV_CANCEL_COMMAND,
+	PV_CANCEL_AUTOVACUUM
+} PvCancelKind;
+
+extern bool pv_may_cancel_session(Oid role);
+extern void pv_refuse_cancel(PvCancelKind kind, int elevel);
 
 #endif							/* PV_DISPATCH_H */

@@ -37,7 +37,6 @@
 #include "base/borrowed.h"
 #include "base/process.h"
 #include "entry/dispatch.h"
-#include "entry/rights.h"
 #include "entry/run.h"
 #include "stats/registry.h"
 

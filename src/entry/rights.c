@@ -59,7 +59,7 @@
 #include "utils/syscache.h"
 
 #include "base/compat.h"
-#include "entry/rights.h"
+#include "entry/dispatch.h"
 
 
 /* ----------------------------------------------------------------

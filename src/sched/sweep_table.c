@@ -29,7 +29,7 @@
 
 #include "base/clock.h"
 #include "base/compat.h"
-#include "engine/sweep.h"
+#include "engine/nbtree.h"
 #include "entry/dispatch.h"
 #include "entry/failures.h"
 #include "sched/table.h"

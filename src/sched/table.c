@@ -53,10 +53,8 @@
 
 #include "base/borrowed.h"
 #include "base/compat.h"
-#include "base/guard.h"
 #include "base/process.h"
 #include "base/ring.h"
-#include "engine/index_vacuum.h"
 #include "engine/vacuum.h"
 #include "entry/dispatch.h"
 #include "entry/failures.h"

@@ -41,7 +41,6 @@
 
 #include "base/borrowed.h"
 #include "base/compat.h"
-#include "base/guard.h"
 #include "base/process.h"
 #include "entry/failures.h"
 #include "sched/queue.h"

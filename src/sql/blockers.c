@@ -25,8 +25,8 @@
 
 #include "base/compat.h"
 #include "base/settings.h"
-#include "entry/rights.h"
-#include "sql/row.h"
+#include "entry/dispatch.h"
+#include "sql/call.h"
 #include "stats/history.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_blockers);

@@ -23,11 +23,9 @@
 #include "utils/snapmgr.h"
 
 #include "base/compat.h"
-#include "base/guard.h"
 #include "base/process.h"
 #include "base/settings.h"
 #include "entry/dispatch.h"
-#include "entry/rights.h"
 #include "sql/call.h"
 
 

@@ -33,13 +33,10 @@
 #include "base/compat.h"
 #include "base/process.h"
 #include "base/settings.h"
-#include "base/version.h"
 #include "entry/dispatch.h"
-#include "entry/rights.h"
 #include "sched/queue.h"
 #include "sql/call.h"
 #include "sql/check.h"
-#include "sql/row.h"
 #include "stats/history.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_check);

@@ -40,11 +40,11 @@
 #include "base/compat.h"
 #include "base/process.h"
 #include "base/settings.h"
+#include "entry/dispatch.h"
 #include "entry/options.h"
-#include "entry/rights.h"
 #include "sched/table.h"
+#include "sql/call.h"
 #include "sql/check.h"
-#include "sql/row.h"
 #include "stats/history.h"
 #include "throttle/cost.h"
 

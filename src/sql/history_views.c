@@ -15,9 +15,8 @@
 #include "catalog/pg_type_d.h"
 #include "funcapi.h"
 
-#include "entry/rights.h"
+#include "entry/dispatch.h"
 #include "sql/call.h"
-#include "sql/row.h"
 #include "stats/history.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_history_runs);

@@ -20,10 +20,8 @@
 
 #include "base/clock.h"
 #include "entry/dispatch.h"
-#include "entry/rights.h"
 #include "sched/queue.h"
 #include "sql/call.h"
-#include "sql/row.h"
 #include "stats/kept.h"
 #include "stats/registry.h"
 #include "store/container.h"

@@ -29,9 +29,7 @@
 #include "base/compat.h"
 #include "entry/dispatch.h"
 #include "entry/options.h"
-#include "entry/rights.h"
 #include "sql/call.h"
-#include "sql/row.h"
 #include "sql/survey.h"
 #include "stats/history.h"
 

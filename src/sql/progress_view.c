@@ -31,9 +31,9 @@
 
 #include "base/compat.h"
 #include "base/process.h"
-#include "entry/rights.h"
+#include "entry/dispatch.h"
 #include "sched/queue.h"
-#include "sql/row.h"
+#include "sql/call.h"
 #include "stats/registry.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_progress_items);

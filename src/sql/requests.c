@@ -33,10 +33,8 @@
 #include "base/settings.h"
 #include "entry/dispatch.h"
 #include "entry/failures.h"
-#include "entry/rights.h"
 #include "sched/queue.h"
 #include "sql/call.h"
-#include "sql/row.h"
 #include "stats/registry.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_enqueue);

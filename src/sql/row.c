@@ -21,7 +21,6 @@
 #include "utils/typcache.h"
 
 #include "sql/call.h"
-#include "sql/row.h"
 #include "stats/history.h"
 
 /* Add a column, NULL unless its value is known. */

@@ -30,10 +30,8 @@
 #include "utils/timestamp.h"
 
 #include "entry/dispatch.h"
-#include "entry/rights.h"
 #include "entry/run.h"
 #include "sql/call.h"
-#include "sql/row.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_run);
 PG_FUNCTION_INFO_V1(parvacuum_call);

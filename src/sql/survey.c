@@ -38,7 +38,6 @@
 
 #include "base/compat_heap.h"
 #include "engine/dispense.h"
-#include "engine/index_vacuum.h"
 #include "engine/vacuum.h"
 #include "sql/survey.h"
 #include "store/container.h"

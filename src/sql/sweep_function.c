@@ -21,11 +21,10 @@
 
 #include "base/clock.h"
 #include "base/compat.h"
-#include "engine/sweep.h"
+#include "engine/nbtree.h"
+#include "entry/dispatch.h"
 #include "entry/options.h"
-#include "entry/rights.h"
 #include "sql/call.h"
-#include "sql/row.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_sweep);
 PG_FUNCTION_INFO_V1(parvacuum_sweep_call);

@@ -16,12 +16,11 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 
-#include "base/guard.h"
+#include "base/process.h"
 #include "base/settings.h"
 #include "entry/dispatch.h"
 #include "entry/options.h"
-#include "entry/rights.h"
-#include "sql/row.h"
+#include "sql/call.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_table_options);
 PG_FUNCTION_INFO_V1(parvacuum_reset_options);

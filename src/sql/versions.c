@@ -29,7 +29,7 @@
 #include "utils/timestamp.h"
 
 #include "base/process.h"
-#include "base/version.h"
+#include "base/settings.h"
 #include "sql/call.h"
 
 PG_FUNCTION_INFO_V1(parvacuum_check_library);

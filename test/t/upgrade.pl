@@ -15,7 +15,7 @@ use Test::More;
 my $source = "$FindBin::RealBin/../..";
 my $config = $ENV{PG_CONFIG} || 'pg_config';
 my $dir = PostgreSQL::Test::Utils::tempdir;
-my ($release, $minor) = slurp_file("$source/src/base/version.h") =~ /PV_VERSION\s+"((\d+\.\d+)\.\d+)"/;
+my ($release, $minor) = slurp_file("$source/src/base/settings.h") =~ /PV_VERSION\s+"((\d+\.\d+)\.\d+)"/;
 my $next_minor = $minor =~ s/(\d+)$/$1 + 1/er;
 my $next_release = "$next_minor.0";
 
@@ -33,7 +33,7 @@ my $keep = $ENV{PV_COVERAGE} ? "--exclude='*.o'" : '';
 mkdir "$dir/next";
 system("tar -C '$source' --exclude=.git --exclude=./tmp_check --exclude='*.so' $keep -cf - . | tar -C '$dir/next' -xf -") == 0 or die;
 my $log = "$PostgreSQL::Test::Utils::log_path/upgrade_build.log";
-system(qq{{ cd '$dir/next' && patch -p1 -F0 -s <test/upgrade/next.patch && sed -i 's/"$release"/"$next_release"/' src/base/version.h &&
+system(qq{{ cd '$dir/next' && patch -p1 -F0 -s <test/upgrade/next.patch && sed -i 's/"$release"/"$next_release"/' src/base/settings.h &&
 	make -s -j2 PG_CONFIG='$config' with_llvm=no COPT='-O0 -g0' all; } >'$log' 2>&1}) == 0
   or die "the next version could not be built:\n" . slurp_file($log);
 my %control = map { $_ => slurp_file("$extensions/$_.control") } qw(parvacuum parvacuum_cluster);

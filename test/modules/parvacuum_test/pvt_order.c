@@ -13,7 +13,7 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "lib/stringinfo.h"
-#include "engine/index_order.h"
+#include "engine/participant.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 
