@@ -81,7 +81,7 @@ knows_parallel_vacuum(Relation indrel)
  * Does the cleanup run functions of the table's owner?
  *
  * BRIN evaluates the expressions and the predicate of the index for what it
- * summarizes.  We do not know what access methods that are not core's do.
+ * summarizes, and the "canonical" function of a range type.  We do not know what access methods that are not core's do.
  * Such functions may do what parallel mode forbids; before PG 18 a PL/pgSQL
  * block with an EXCEPTION clause is sufficient.  Do not rely on how the owner
  * has declared them.
@@ -98,6 +98,11 @@ cleanup_runs_functions(Relation indrel)
 		case SPGIST_AM_OID:
 			return false;
 		default:
+			for (int i = 0; i < indrel->rd_index->indnkeyatts; i++)
+			{
+				if (indrel->rd_opcintype[i] == ANYRANGEOID)
+					return true;
+			}
 			/* RelationGetIndexExpressions() would call the functions */
 			return !heap_attisnull(indrel->rd_indextuple,
 								   Anum_pg_index_indexprs, NULL) ||

@@ -218,7 +218,9 @@ pv_options_read_autovacuum(HeapTuple tuple, TupleDesc desc,
 {
 	StdRdOptions *all;
 
-	if (heap_attisnull(tuple, Anum_pg_class_reloptions, desc))
+	/* before PG 16 a table can become a view, whose options are others */
+	if (heap_attisnull(tuple, Anum_pg_class_reloptions, desc) ||
+		((Form_pg_class) GETSTRUCT(tuple))->relkind == RELKIND_VIEW)
 		return false;
 	all = (StdRdOptions *) extractRelOptions(tuple, desc, NULL);
 	if (all == NULL)

@@ -213,6 +213,22 @@ pv_failures_forget(Oid relid, Oid role, bool analyze_too)
 }
 
 /*
+ * Has a vacuum of the table failed lately, and none been completed since?  The
+ * owner cannot make this forgotten, as what a queue knows of his table.
+ */
+bool
+pv_has_failed(Oid relid, Oid role)
+{
+	PvFailureKey key = {MyDatabaseId, role, relid, false};
+	bool		found;
+
+	LWLockAcquire(lock, LW_SHARED);
+	found = pv_failures_find(shared_failures, &key) != NULL;
+	LWLockRelease(lock);
+	return found;
+}
+
+/*
  * Is the table to be left alone because it has failed?  Return until when, by
  * pv_now(), or 0; and whether it was canceled.  A table in danger of
  * wraparound does not wait for the failures of others.

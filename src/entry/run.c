@@ -508,8 +508,8 @@ add_context(void *arg)
  *
  * The leader's end is no reason for ours, so its FATAL becomes an ERROR.
  * Warnings and errors get our context; progress messages do without.  If the
- * caller does other things meanwhile, a cancel of the leader is not one of the
- * caller, and must not look like one.
+ * caller does other things meanwhile, an error of the leader must not look like
+ * one that WHEN OTHERS of PL/pgSQL does not catch.
  *
  * Core: access/transam/parallel.c, HandleParallelMessage.
  */
@@ -531,7 +531,8 @@ raise_message(PvCall *call, const char *data, Size len)
 
 	if (edata.elevel == ERROR)
 		call->leader_failed = true;
-	if (!call->waits && edata.sqlerrcode == ERRCODE_QUERY_CANCELED)
+	if (!call->waits && (edata.sqlerrcode == ERRCODE_QUERY_CANCELED ||
+						 edata.sqlerrcode == ERRCODE_ASSERT_FAILURE))
 		edata.sqlerrcode = ERRCODE_OPERATOR_INTERVENTION;
 	if (edata.elevel < WARNING)
 		error_context_stack = context->previous;

@@ -407,7 +407,8 @@ pv_queue_finish(PvQueues *queues, PvWorkerSlot *slot, uint8 done,
 	entry->queue->vacuumed |= (done & PV_DONE_VACUUM) != 0;
 	item->needed_since = queues->now;
 	item->tried = reason != PV_WAIT_NONE && reason != PV_WAIT_WINDOW &&
-		reason != PV_WAIT_LOCK && !item->score.sweep;
+		(reason != PV_WAIT_LOCK || TransactionIdIsValid(horizon)) &&
+		!item->score.sweep;
 	if (!item->again &&
 		((done & PV_DONE_VACUUM) != 0 || reason != PV_WAIT_LOCK))
 		pv_entry_set_request(queues, entry, false, false);

@@ -491,6 +491,7 @@ pv_table_finish(const PvTableWork *work)
 		pv_queue_finish(queues, work->slot, work->done, work->reason,
 						work->horizon);
 	pv_queue_unlock();
+	LockReleaseSession(USER_LOCKMETHOD);	/* of functions of the owner */
 	pv_process_clear_cancel();
 }
 

@@ -228,6 +228,17 @@ like($caller->query_safe(sprintf $run, ''), qr/^far public\.e2 done\nlocal publi
 $caller->query_safe('COMMIT');
 $_->quit for $caller, $lock;
 
+# What a partition's owner lets his function raise is an error of that partition only, whatever its code and its text are.
+sql('ALTER TABLE e4 OWNER TO mallory', q{CREATE FUNCTION mallory.f(i int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN i; END'},
+	'CREATE INDEX owned ON e4 USING brin (mallory.f(i)) WITH (pages_per_range = 1)', 'INSERT INTO e4 SELECT 31 FROM generate_series(1, 5000)');
+for my $raise (q{'failed to connect to me'}, q{'x' USING ERRCODE = 'assert_failure'}, q{'%', repeat('long ', 10000)})
+{
+	sql(qq{CREATE OR REPLACE FUNCTION mallory.f(i int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS \$\$ BEGIN RAISE EXCEPTION $raise; END \$\$});
+	is(sql(sprintf($run, '') =~ s/, error\)/, left(error, 10))/r), "far public.e2 done\nlocal public.e1 done\nlocal public.e4 failed " . ($raise =~ /^'%/ ? 'long long ' : $raise =~ /^'x/ ? 'x' : 'failed to '), "a function that raises $raise");
+}
+cmp_ok(sql(sprintf($run, '') =~ s/concat_ws\(.*?\)/max(length(error))/r =~ s/ ORDER BY 1//r), '<=', 10100, 'no text is too long');
+sql('DROP INDEX owned', 'ALTER TABLE e4 OWNER TO CURRENT_USER');
+
 # A limit: with the rights of ALTER SYSTEM, in a transaction too
 is(sql('BEGIN', q{SELECT max_workers, error FROM parvacuum_cluster_cap(5, 'local')}, 'ROLLBACK', 'SELECT pg_sleep(0)', 'SHOW parvacuum.max_workers'), "5|\n\n5", 'a limit here stays when the transaction is rolled back');
 is($node->safe_psql('postgres', 'SHOW parvacuum.max_workers'), 5, 'all sessions have it');

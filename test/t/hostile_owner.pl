@@ -65,7 +65,7 @@ sub others_are_served
 # that executes it and catches the error.
 #
 my @deeds = (
-	'ANALYZE mallory.other', 'ANALYZE mallory.%1$s', 'ANALYZE', 'VACUUM mallory.other', 'VACUUM ANALYZE mallory.%1$s',
+	q{PERFORM pg_advisory_lock_shared(4242, 'mallory.%1$s'::regclass::oid::int)}, 'ANALYZE mallory.other', 'ANALYZE mallory.%1$s', 'ANALYZE', 'VACUUM mallory.other', 'VACUUM ANALYZE mallory.%1$s',
 	q{PERFORM parvacuum_run('mallory.other')}, q{CALL parvacuum('mallory.other')},
 	q{PERFORM parvacuum_sweep('mallory.other_i')}, q{PERFORM parvacuum_sweep('mallory.%1$s_btree')}, q{CALL parvacuum_sweep_index('mallory.other_i')},
 	q{PERFORM parvacuum_enqueue('mallory.%1$s')}, q{PERFORM parvacuum_cancel('mallory.%1$s')}, 'PERFORM parvacuum_cancel(pg_backend_pid())',
@@ -85,7 +85,8 @@ my $out = hostile('CREATE TABLE mallory.diary (id int)', 'CREATE SEQUENCE mallor
 unlike($out, qr/ERROR/, 'the hostile owner has a table');
 
 # The tables of one way, each with rows to remove and pages that BRIN has not summarized.
-# The function logs from time to time that it runs, and as which role.
+# The function logs from time to time that it runs, and as which role, and that the process has
+# locks that functions of another table have left.
 my %tables;
 sub make_tables
 {
@@ -105,7 +106,9 @@ sub make_tables
 		  "CREATE INDEX ${table}_brin ON mallory.$table USING brin (mallory.f_$table(id)) WITH (pages_per_range = 1)",
 		  "CREATE STATISTICS mallory.${table}_stat ON mallory.f_$table(id), (id + 1) FROM mallory.$table",
 		  "DELETE FROM mallory.$table WHERE id % 10 = 3", "INSERT INTO mallory.$table SELECT 10 * i + 3, repeat('x', 400) FROM generate_series(1, 60) i",
-		  "CREATE OR REPLACE FUNCTION mallory.f_$table(i int) RETURNS int LANGUAGE plpgsql AS \$\$ BEGIN IF i % 200 = 3 THEN RAISE LOG '% by % as %', '$table', session_user, current_user; $body END IF; RETURN i; END \$\$";
+		  "CREATE OR REPLACE FUNCTION mallory.f_$table(i int) RETURNS int LANGUAGE plpgsql AS \$\$ BEGIN IF i % 200 = 3 THEN RAISE LOG '% by % as %', '$table', session_user, current_user;
+		    IF EXISTS (SELECT FROM pg_locks WHERE pid = pg_backend_pid() AND classid = 4242 AND objid <> 'mallory.$table'::regclass) THEN RAISE LOG 'left by another table than $table'; END IF;
+		    $body END IF; RETURN i; END \$\$";
 	}
 	my $out = hostile(@sql);
 	unlike($out, qr/ERROR/, "$way: the tables are there") or diag $out;
@@ -139,6 +142,7 @@ sub try_deeds
 	is(scalar(@not), 0, "$way: each statement was tried") or diag map { "$_: $tables{$_}\n" } @not;
 	my @others = grep { !/ as mallory$/ } $log =~ /LOG: .*(${way}_\d+ by .*)/g;
 	is(scalar(@others), 0, "$way: no function ran with more rights than the owner's") or diag join "\n", @others;
+	unlike($log, qr/LOG: .*left by another table/, "$way: no table finds locks of another") if $way =~ /run|scheduler/;
 	is($node->psql('postgres', 'SELECT 1'), 0, "$way: the server is running") or BAIL_OUT('the server is gone');
 	hostile(map { "DROP TABLE IF EXISTS mallory.$_" } @names);
 	return;
@@ -366,6 +370,29 @@ $owner->quit;
 sql("ALTER DATABASE mallory_1 SET $_") for q{role = 'mallory'}, 'default_transaction_read_only = on';
 $node->safe_psql('mallory_1', 'SET default_transaction_read_only = off; SET ROLE postgres; CREATE TABLE of_others (id int) WITH (parvacuum.enabled); INSERT INTO of_others SELECT generate_series(1, 1000)');
 ok($node->poll_query_until('mallory_1', q{SELECT analyze_count > 0 FROM pg_stat_all_tables WHERE relid = 'of_others'::regclass}), 'settings: a table of others in his database is analyzed');
+
+#
+# Danger of wraparound: a table that fails comes first once, whatever its owner's function raises,
+# and whatever he does that a new entry of it is made.
+#
+pv_reload_with($node, 'parvacuum.scheduler_workers' => 1);
+my $turn = -s $node->logfile;
+sub is_old { return ("UPDATE pg_class SET relfrozenxid = ((pg_current_xact_id()::text::bigint - $_[1]) & 4294967295)::text::xid WHERE oid = '$_[0]'::regclass", "ALTER TABLE $_[0] SET (parvacuum.enabled)"); }
+hostile(q{CREATE FUNCTION mallory.old(i int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN i; END'}, 'CREATE TABLE mallory.old (id int) WITH (autovacuum_analyze_threshold = 1000000)',
+	'INSERT INTO mallory.old SELECT i FROM generate_series(1, 1000) i', 'CREATE INDEX ON mallory.old USING brin (mallory.old(id)) WITH (pages_per_range = 1)', 'INSERT INTO mallory.old SELECT i FROM generate_series(1, 1000) i',
+	q{CREATE OR REPLACE FUNCTION mallory.old(i int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'old' USING ERRCODE = 'lock_not_available'; END $$});
+sql('BEGIN', is_old('mallory.old', 900000000), 'COMMIT');
+ok($node->wait_for_log(qr/skipped table "postgres\.mallory\.old"|ERROR:  55P03: old/, $turn), 'danger: the vacuum of a table has failed');
+for my $how ('', 'ALTER TABLE mallory.old RESET (parvacuum.enabled)')
+{
+	hostile($how) if $how;
+	sleep 3;    # more than a naptime, after which it is tried again
+	$turn = -s $node->logfile;
+	sql('DROP TABLE IF EXISTS victim.old', 'CREATE TABLE victim.old AS SELECT i FROM generate_series(1, 1000) i');
+	sql('BEGIN', is_old('victim.old', 800000000), is_old('mallory.old', 900000000), 'COMMIT');
+	ok($node->wait_for_log(qr/automatic .*vacuum .*victim\.old/, $turn), 'danger: a younger table of others is vacuumed');
+	unlike(substr(slurp_file($node->logfile), $turn) =~ s/automatic .*vacuum .*victim\.old.*//sr, qr/55P03: old/, 'danger: the one that fails was not before it' . ($how ? ' as a new entry' : ''));
+}
 
 pv_no_crash($node, 'the server');
 $node->stop;
