@@ -27,6 +27,7 @@
 
 #include "engine/vacuum.h"
 #include "stats/history.h"
+#include "throttle/pace.h"
 
 /* Return the block before which all blocks have been scanned. */
 BlockNumber
@@ -234,6 +235,8 @@ pv_finish_phase(PvVacuum *vac)
 	PvResult   *result = vac->result;
 
 	result->pages_total = vac->plan.rel_pages;
+	if (pv_cost.mode == PV_COST_SCHEDULER)
+		result->paced_usecs = pv_cost_pace_shown().usecs - vac->paced_before;
 #define COPY(name, type, known, summed) result->name = vac->sum.name;
 	PV_FIGURES(COPY, PV_NO_FIGURE, PV_NO_FIGURE)
 #undef COPY

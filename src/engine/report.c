@@ -346,6 +346,9 @@ append_engine(StringInfo buf, const PvVacuum *vac)
 						 (long long) result->items_taken_over,
 						 (long long) result->indexes_taken_over,
 						 vac->leader.nindexes);
+	if (result->paced_usecs > 0)
+		appendStringInfo(buf, "pace: limited for %.3f ms so that clients and standbys are not harmed\n",
+						 result->paced_usecs / 1000.0);
 	if (result->ended_early != PV_END_NONE)
 		appendStringInfo(buf, "ended early: %s\n",
 						 result->ended_early == PV_END_YIELD ?

@@ -29,6 +29,7 @@
 #include "base/process.h"
 #include "base/settings.h"
 #include "engine/vacuum.h"
+#include "throttle/pace.h"
 
 /*
  * Most segments that a participant claims at once in the second heap pass.  If
@@ -89,6 +90,7 @@ pv_vacuum_rel(Relation rel, VacuumParams *params,
 	vac->instrument = vac->verbose ||
 		(pv_is_automatic() && pv_log_min_duration(params) >= 0);
 	vac->starttime = GetCurrentTimestamp();
+	vac->paced_before = pv_cost_pace_shown().usecs;
 	pv_usage_start(&vac->usage, vac->instrument);
 	pgstat_progress_start_command(PROGRESS_COMMAND_VACUUM, result->relid);
 	pv_progress_started_by(pv_is_automatic(), params->is_wraparound);

@@ -96,6 +96,7 @@ typedef struct PvVacuum
 
 	/* State at the start */
 	TimestampTz starttime;
+	int64		paced_before;	/* PvPaceShown.usecs then */
 	PvUsageStart usage;
 } PvVacuum;
 

@@ -66,7 +66,8 @@ typedef enum PvWork
  * all-visible before.  vacuumed_... are of the second heap pass.  items_kept are
  * dead items that the next vacuum takes over if this one fails.
  * items_taken_over were kept so by an earlier vacuum, which was done with
- * indexes_taken_over of the indexes.  ended_early is PvEarlyEnd.
+ * indexes_taken_over of the indexes.  paced_usecs is the time in which the
+ * adaptive pace was what limited automatic vacuums.  ended_early is PvEarlyEnd.
  *
  * The second column is the type in SQL, HIDDEN if VERBOSE alone shows it.  The
  * order is that of the SQL type parvacuum_result.  The third column says
@@ -94,6 +95,7 @@ typedef enum PvWork
 	TIME(PV_PHASE_CLEANUP) \
 	TIME(PV_PHASE_TRUNCATE) \
 	FIGURE(elapsed_usecs, MSECS, ANY, true) \
+	FIGURE(paced_usecs, MSECS, ENGINE, true) \
 	FIGURE(wal_records, INT8, ANY, true) \
 	FIGURE(wal_fpi, INT8, ANY, true) \
 	FIGURE(wal_bytes, NUMERIC, ANY, true) \

@@ -96,7 +96,7 @@ pv_cost_shmem_startup(LWLock *its_lock)
 		pg_atomic_init_u32(&shared_balance->npauses, 0);
 		pg_atomic_init_u32(&shared_balance->nworkers, 0);
 		SpinLockInit(&shared_balance->mutex);
-		shared_balance->pace.is_adaptive = false;
+		memset(&shared_balance->pace, 0, sizeof(PvPaceShown));
 	}
 }
 
@@ -163,9 +163,12 @@ pv_cost_pause(int64 until)
 	pg_atomic_fetch_add_u32(&shared_balance->npauses, 1);
 }
 
-/* Launcher: show how the rate is set; NULL if it is the fixed one. */
+/*
+ * Launcher: show how the rate is set, and was for so long; NULL if it is the
+ * fixed one.
+ */
 void
-pv_cost_show_pace(const PvPace *pace)
+pv_cost_show_pace(const PvPace *pace, int64 usecs)
 {
 	PvPaceShown shown = shared_balance->pace;	/* only this process writes */
 
@@ -173,6 +176,8 @@ pv_cost_show_pace(const PvPace *pace)
 	{
 		if (!shown.is_adaptive || shown.limit != pace->limit)
 			shown.since = pv_now();
+		if (pace->limit != PV_PACE_NOTHING)
+			shown.usecs += usecs;
 		shown.floor = pace->floor;
 		shown.harm = pace->harm;
 		shown.limit = pace->limit;

@@ -84,10 +84,12 @@ typedef struct PvPaceShown
 	double		harm;
 	PvPaceLimit limit;
 	TimestampTz since;			/* ... it limits the rate, by our clock */
+	int64		usecs;			/* ever, in which anything but the vacuums
+								 * themselves did; only increases */
 } PvPaceShown;
 
 /* throttle/cost_scheduler.c */
-extern void pv_cost_show_pace(const PvPace *pace);
+extern void pv_cost_show_pace(const PvPace *pace, int64 usecs);
 extern PvPaceShown pv_cost_pace_shown(void);
 
 #endif							/* PV_PACE_H */

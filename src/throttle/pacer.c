@@ -130,7 +130,7 @@ end_turn(int64 now)
 		pv_pace_worked(&pace, used, pv_wal_limit(now));
 	pace.rate = Max(pace.rate, pace.floor);
 	pv_cost_set_rate((int64) pace.rate);
-	pv_cost_show_pace(&pace);
+	pv_cost_show_pace(&pace, now - turn.since);
 }
 
 /* Look at clients, and begin another turn when this one is over. */
@@ -173,13 +173,13 @@ switch_pace(bool adaptive, int64 now)
 	if (adaptive)
 	{
 		pv_pace_init(&pace, lowest_rate());
-		pv_cost_show_pace(&pace);
+		pv_cost_show_pace(&pace, 0);
 		begin_turn(true, now);
 	}
 	else
 	{
 		pv_cost_set_rate(pv_cost_fixed_rate());
-		pv_cost_show_pace(NULL);
+		pv_cost_show_pace(NULL, 0);
 	}
 }
 

@@ -53,7 +53,7 @@ SELECT is(
           'tuples_recently_dead bigint', 'tuples_missed bigint', 'dead_items bigint', 'index_scans integer',
           'dead_tuple_bytes bigint', 'heap_scan_ms double precision', 'index_vacuum_ms double precision',
           'heap_vacuum_ms double precision', 'index_cleanup_ms double precision',
-          'truncate_ms double precision', 'elapsed_ms double precision',
+          'truncate_ms double precision', 'elapsed_ms double precision', 'paced_ms double precision',
           'wal_records bigint', 'wal_fpi bigint', 'wal_bytes numeric',
           'buffers_hit bigint', 'buffers_read bigint', 'buffers_dirtied bigint',
           'oldest_xmin xid', 'relfrozenxid_advanced boolean',

@@ -23,6 +23,7 @@ autovacuum_naptime = 1s
 autovacuum_vacuum_threshold = 50
 autovacuum_vacuum_scale_factor = 0
 autovacuum_analyze_threshold = 1000000000
+log_autovacuum_min_duration = 0
 vacuum_cost_page_hit = 200
 vacuum_cost_page_miss = 200
 parvacuum.scheduler = on
@@ -149,6 +150,9 @@ sql(q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query ~ '^CAL
 pv_finish($client);
 ok(pv_await($node, q{SELECT vacuum_count > 0 FROM pg_stat_user_tables WHERE relname = 'big'}, 'true'), 'without clients the vacuum ends soon');
 pace_is("limited_by = 'settings' AND rate = $limit", 'after it the pace is fixed');
+is(sql(q{SELECT paced_ms BETWEEN 1000 AND elapsed_ms FROM parvacuum_history WHERE relname = 'big' ORDER BY run DESC LIMIT 1}), 't', 'the history has the time in which the pace limited it')
+  or diag sql(q{SELECT relname, started_by, outcome, paced_ms, elapsed_ms FROM parvacuum_history ORDER BY run DESC LIMIT 3});
+like(slurp_file($node->logfile), qr/automatic vacuum of table "postgres\.public\.big".*?\n\tpace: limited for \d+\.\d+ ms/s, 'so does the log');
 
 # Autovacuum has the pace too, unless the scheduler or the table has limits of its own.
 sub autovacuum_begins
