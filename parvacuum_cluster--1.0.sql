@@ -118,7 +118,8 @@ SET search_path = pg_catalog, pg_temp
 AS $$
     -- Citus says so if the connection was lost.
     SELECT CASE message WHEN 'query result unavailable' THEN 'the connection to the node was lost'
-               ELSE rtrim(regexp_replace(left(message, 10000), '^\S+:  |\nLINE \d+: [^\n]*\n *\^', '', 'g'), E' \n') END ||
+               -- Only Citus itself can say that it has failed to connect.
+               ELSE rtrim(regexp_replace(left(message, 10000), '^\S+:  (?!failed to connect to )|\nLINE \d+: [^\n]*\n *\^', '', 'g'), E' \n') END ||
            coalesce(': ' || nullif(rtrim(left(detail, 10000), E' \n'), ''), '')
 $$;
 

@@ -264,6 +264,7 @@ pv_finish_result(PvVacuum *vac)
 		vac->new_live_tuples = vac->rel->rd_rel->reltuples;
 	}
 	pv_usage_since(&vac->usage, result);
+	result->paced_usecs = Min(result->paced_usecs, result->elapsed_usecs);
 	result->tuples_remaining = (int64) Max(vac->new_live_tuples, 0);
 	result->remaining_estimated = vac->ended_early ||
 		vac->sum.pages_scanned < vac->plan.rel_pages;

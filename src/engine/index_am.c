@@ -81,10 +81,10 @@ knows_parallel_vacuum(Relation indrel)
  * Does the cleanup run functions of the table's owner?
  *
  * BRIN evaluates the expressions and the predicate of the index for what it
- * summarizes, and the "canonical" function of a range type.  We do not know what access methods that are not core's do.
- * Such functions may do what parallel mode forbids; before PG 18 a PL/pgSQL
- * block with an EXCEPTION clause is sufficient.  Do not rely on how the owner
- * has declared them.
+ * summarizes, and the "canonical" function of a range type.  We do not know
+ * what access methods that are not core's do.  Such functions may do what
+ * parallel mode forbids; before PG 18 a PL/pgSQL block with an EXCEPTION clause
+ * is sufficient.  Do not rely on how the owner has declared them.
  */
 static bool
 cleanup_runs_functions(Relation indrel)

@@ -116,6 +116,7 @@ pv_vacuum_rel(Relation rel, VacuumParams *params,
 	PG_TRY();
 	{
 		vacuum_together(vac, bstrategy);
+		pv_finish_phase(vac);
 	}
 	PG_FINALLY();
 	{

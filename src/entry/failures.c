@@ -213,19 +213,22 @@ pv_failures_forget(Oid relid, Oid role, bool analyze_too)
 }
 
 /*
- * Has a vacuum of the table failed lately, and none been completed since?  The
- * owner cannot make this forgotten, as what a queue knows of his table.
+ * Has a vacuum or a sweep of the table failed in the last hours, or one of
+ * those for which its role has no entries, and none been completed since?  What
+ * the queue knows of that ends when the owner resets the table's options.
  */
 bool
 pv_has_failed(Oid relid, Oid role)
 {
 	PvFailureKey key = {MyDatabaseId, role, relid, false};
-	bool		found;
+	const PvFailure *failure;
+	bool		lately;
 
 	LWLockAcquire(lock, LW_SHARED);
-	found = pv_failures_find(shared_failures, &key) != NULL;
+	failure = pv_failures_find(shared_failures, &key);
+	lately = failure && pv_now() - failure->failed_at < 2 * PV_LONGEST_PAUSE;
 	LWLockRelease(lock);
-	return found;
+	return lately;
 }
 
 /*

@@ -495,6 +495,7 @@ update_entry(PvQueues *queues, PvQueueEntry *entry, const PvItem *item)
 	if (known->owner != item->owner)
 		pv_entry_set_owner(queues, entry, item->owner);
 	known->score = item->score;
+	known->tried |= item->tried;
 	known->pages = item->pages;
 	known->toast_parent = item->toast_parent;
 	known->left.dead = Min(known->left.dead, item->score.dead);

@@ -164,8 +164,8 @@ pv_cost_pause(int64 until)
 }
 
 /*
- * Launcher: show how the rate is set, and was for so long; NULL if it is the
- * fixed one.
+ * Launcher: show how the rate is set; NULL if it is the fixed one.  The turn of
+ * which this was the outcome took so long.
  */
 void
 pv_cost_show_pace(const PvPace *pace, int64 usecs)

@@ -290,7 +290,7 @@ AS 'MODULE_PATHNAME';
 
 -- False if there was no room for it.
 CREATE FUNCTION parvacuum_test_offer(worker int, rel oid, owner oid DEFAULT 10, score float8 DEFAULT 2, pages bigint DEFAULT 1,
-	reason text DEFAULT 'none', vacuum bool DEFAULT true, "analyze" bool DEFAULT false, age float8 DEFAULT 0)
+	reason text DEFAULT 'none', vacuum bool DEFAULT true, "analyze" bool DEFAULT false, age float8 DEFAULT 0, tried bool DEFAULT false)
 RETURNS bool STRICT LANGUAGE C
 AS 'MODULE_PATHNAME';
 

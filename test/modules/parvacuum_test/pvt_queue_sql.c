@@ -118,6 +118,7 @@ parvacuum_test_offer(PG_FUNCTION_ARGS)
 	item.score.modified = item.score.analyze ? item.score.total : 0;
 	item.score.xid = PG_GETARG_FLOAT8(8);
 	item.score.danger = item.score.wraparound = item.score.xid > 1;
+	item.tried = PG_GETARG_BOOL(9);
 	fits = pv_queue_offer(&pvt_queues, slot, &item);
 	pvt_queue_check();
 	PG_RETURN_BOOL(fits);

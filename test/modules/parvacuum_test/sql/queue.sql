@@ -95,6 +95,9 @@ SELECT parvacuum_test_queue(), parvacuum_test_start(1), scanned(0, '{1,2}', '{10
 SELECT parvacuum_test_start(1), scanned(0, '{1,2}', '{10,20}', '{2,2}', '{1.2,1.1}'), taken();
 SELECT parvacuum_test_queue(), parvacuum_test_start(1), scanned(0, '{1,2}', '{10,20}', '{2,2}', '{1.2,1.1}'), parvacuum_test_take(0) AS oldest, parvacuum_test_queue_wait(5), parvacuum_test_finish(0, 'lock', '');
 SELECT parvacuum_test_start(1), scanned(0, '{1,2}', '{10,20}', '{2,2}', '{1.2,1.1}'), taken();
+-- so is one of which that is known otherwise, be its entry old or new
+SELECT parvacuum_test_queue(), parvacuum_test_start(1), scanned(0, '{1,2}', '{10,20}', '{2,2}', '{1.2,1.1}'), parvacuum_test_offer(0, 1, 10, age => 1.2, tried => true), parvacuum_test_take(0) AS first;
+SELECT parvacuum_test_queue(), parvacuum_test_start(1), scanned(0, '{2}', '{20}', '{2}', '{1.1}'), parvacuum_test_offer(0, 1, 10, age => 1.2, tried => true), parvacuum_test_take(0) AS first;
 
 -- A worker that came for a scan leaves again if the first table is elsewhere, and all workers are in use
 SELECT parvacuum_test_queue(workers => 1), parvacuum_test_start(1), scanned(0, '{1}', scores => '{9}'), parvacuum_test_exit(0), parvacuum_test_start(2), scanned(0, '{2}', scores => '{4}'), parvacuum_test_take(0) AS none, parvacuum_test_exit(0);
