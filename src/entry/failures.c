@@ -213,22 +213,25 @@ pv_failures_forget(Oid relid, Oid role, bool analyze_too)
 }
 
 /*
- * Has a vacuum or a sweep of the table failed in the last hours, or one of
- * those for which its role has no entries, and none been completed since?  What
- * the queue knows of that ends when the owner resets the table's options.
+ * Return how many vacuums and sweeps of the table, or ANALYZE, have failed in a
+ * row, the last one in the last hours; or with any_of_role, of those for which
+ * its role has no entries.  What the queue knows of that ends when the owner
+ * resets the table's options.
  */
-bool
-pv_has_failed(Oid relid, Oid role)
+int
+pv_failures_lately(Oid relid, Oid role, bool analyze, bool any_of_role)
 {
-	PvFailureKey key = {MyDatabaseId, role, relid, false};
+	PvFailureKey key = {MyDatabaseId, role, relid, analyze};
 	const PvFailure *failure;
-	bool		lately;
+	int			count = 0;
 
 	LWLockAcquire(lock, LW_SHARED);
 	failure = pv_failures_find(shared_failures, &key);
-	lately = failure && pv_now() - failure->failed_at < 2 * PV_LONGEST_PAUSE;
+	if (failure && pv_now() - failure->failed_at < 2 * PV_LONGEST_PAUSE &&
+		(any_of_role || failure->key.relid == relid))
+		count = failure->count;
 	LWLockRelease(lock);
-	return lately;
+	return count;
 }
 
 /*

@@ -60,7 +60,8 @@ extern void pv_failures_shmem_startup(LWLock *its_lock);
 extern void pv_failures_begin(Relation rel, bool analyze);
 extern void pv_failures_end(PvAttempt how);
 extern void pv_failures_forget(Oid relid, Oid role, bool analyze_too);
-extern bool pv_has_failed(Oid relid, Oid role);
+extern int	pv_failures_lately(Oid relid, Oid role, bool analyze,
+							   bool any_of_role);
 extern TimestampTz pv_failures_pause(Oid relid, Oid role, bool analyze,
 									 bool danger, bool *canceled);
 

@@ -344,7 +344,8 @@ consider(Scan *scan, Form_pg_class form, Oid toast_parent,
 	item->toast_parent = toast_parent;
 	item->pages = form->relpages;
 	item->score = score;
-	item->tried = score.danger && pv_has_failed(form->oid, form->relowner);
+	item->tried = score.danger &&
+		pv_failures_lately(form->oid, form->relowner, false, true) > 0;
 	item->done_at = done_at == PV_NEVER ? PV_NEVER : pv_moment_of(done_at);
 	item->reason = pv_need_leave_out_failed(form, item->pages, &item->score,
 											&item->wait_until);

@@ -20,10 +20,12 @@
 
 #include <sys/statvfs.h>
 
+#include "access/multixact.h"
 #include "access/xlog.h"
 #include "funcapi.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "pgstat.h"
 #include "postmaster/autovacuum.h"
 #include "storage/dsm_impl.h"
 #include "utils/builtins.h"
@@ -222,6 +224,41 @@ is_running(const char *type)
 			return true;
 	}
 	return false;
+}
+
+/* Does any process vacuum the table? */
+bool
+pv_is_being_vacuumed(Oid relid)
+{
+	for (int i = pgstat_fetch_stat_numbackends(); i > 0; i--)
+	{
+		const PgBackendStatus *status = pv_backend_status(i);
+
+		if (status->st_progress_command == PROGRESS_COMMAND_VACUUM &&
+			status->st_progress_command_target == relid &&
+			status->st_databaseid == MyDatabaseId)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Check how many members multixacts have.  Core: access/transam/multixact.c,
+ * MultiXactMemberFreezeThreshold.
+ */
+static void
+check_members(List **rows)
+{
+	int			limit = MultiXactMemberFreezeThreshold();
+
+	if (limit >= autovacuum_multixact_freeze_max_age)
+		return;
+	pv_advise(rows, NULL, limit == 0 ? PV_CRITICAL : PV_WARNING,
+			  "wraparound", NULL,
+			  "The members of multixacts fill so much of their space that tables are vacuumed early.",
+			  psprintf("tables are vacuumed from an age of %d multixacts on, autovacuum_multixact_freeze_max_age is %d",
+					   limit, autovacuum_multixact_freeze_max_age),
+			  "VACUUM the tables with the oldest relminmxid, in all databases.");
 }
 
 /*
@@ -432,7 +469,10 @@ parvacuum_check(PG_FUNCTION_ARGS)
 	if (!RecoveryInProgress())
 	{
 		if (pv_may_see_all())
+		{
+			check_members(&rows);
 			pv_check_databases(&rows);
+		}
 		pv_check_tables(&rows);
 	}
 	list_sort(rows, compare_advice);

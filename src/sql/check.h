@@ -36,6 +36,7 @@ extern PvAdvice *pv_advise(List **rows, Form_pg_class form,
 						   const char *setting, const char *reason,
 						   const char *evidence, const char *advice);
 extern char *pv_qualified_name(Form_pg_class form);
+extern bool pv_is_being_vacuumed(Oid relid);
 extern void pv_check_databases(List **rows);
 extern void pv_check_free_space(List **rows, Form_pg_class form);
 extern void pv_check_index(List **rows, Form_pg_class form);

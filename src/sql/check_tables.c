@@ -41,6 +41,7 @@
 #include "base/process.h"
 #include "base/settings.h"
 #include "entry/dispatch.h"
+#include "entry/failures.h"
 #include "entry/options.h"
 #include "sched/table.h"
 #include "sql/call.h"
@@ -193,26 +194,7 @@ check_database(List **rows, Form_pg_database form, bool multixact, int32 age,
 								quote_identifier(NameStr(form->datname)));
 }
 
-/*
- * Check how many members multixacts have.  Core: access/transam/multixact.c,
- * MultiXactMemberFreezeThreshold.
- */
-static void
-check_members(List **rows)
-{
-	int			limit = MultiXactMemberFreezeThreshold();
-
-	if (limit >= autovacuum_multixact_freeze_max_age)
-		return;
-	pv_advise(rows, NULL, limit == 0 ? PV_CRITICAL : PV_WARNING,
-			  "wraparound", NULL,
-			  "The members of multixacts fill so much of their space that tables are vacuumed early.",
-			  psprintf("tables are vacuumed from an age of %d multixacts on, autovacuum_multixact_freeze_max_age is %d",
-					   limit, autovacuum_multixact_freeze_max_age),
-			  "VACUUM the tables with the oldest relminmxid, in all databases.");
-}
-
-/* Check the space of multixacts, and the ages of the other databases. */
+/* Check the ages of the other databases. */
 void
 pv_check_databases(List **rows)
 {
@@ -220,7 +202,6 @@ pv_check_databases(List **rows)
 	TableScanDesc scan = table_beginscan_catalog(pg_database, 0, NULL);
 	HeapTuple	tuple;
 
-	check_members(rows);
 	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
 	{
 		Form_pg_database form = (Form_pg_database) GETSTRUCT(tuple);
@@ -327,6 +308,8 @@ check_neglect(List **rows, const Checked *table)
 									NEGLECTED_MS) :
 		!had_its_chance(table))
 		return;
+	if (pv_is_being_vacuumed(table->form->oid))
+		return;
 	waits = waits_for(table->form->oid);
 	if (waits == PV_WAIT_HORIZON)
 	{
@@ -410,6 +393,7 @@ check_failures(List **rows, const Checked *table)
 	PvTableTotals totals;
 	PvHistoryRun last;
 	const char *error;
+	const char *session;
 	const PvThresholds *limits = &table->thresholds;
 	bool		in_danger;
 	bool		failed;
@@ -425,6 +409,9 @@ check_failures(List **rows, const Checked *table)
 		psprintf(": %s", pv_readable(last.error, last.encoding));
 	in_danger = table->state.xid_age > limits->danger_age ||
 		table->state.mxid_age > limits->multixact_danger_age;
+	if (table->state.dead < 1 && table->state.inserted < 1 && !in_danger)
+		return;
+	session = session_text(&last);
 	pv_advise(rows, table->form, in_danger ? PV_CRITICAL : PV_WARNING,
 			  kinds[totals.last_outcome].name, NULL,
 			  kinds[totals.last_outcome].reason,
@@ -433,8 +420,25 @@ check_failures(List **rows, const Checked *table)
 					   last.id == 0 ? "" :
 					   psprintf(" at %s",
 								timestamptz_to_str(last.end_time)),
-					   error, session_text(&last)),
+					   error, session),
+			  totals.last_outcome == PV_OUTCOME_CANCELED && *session == '\0' ?
+			  "No session waited for the table: find out who cancels its vacuums, or which statement_timeout does." :
 			  kinds[totals.last_outcome].advice);
+}
+
+/* Does the scheduler's ANALYZE of the table fail? */
+static void
+check_analyze(List **rows, const Checked *table)
+{
+	int			n = !pv_shmem_attached() ? 0 :
+		pv_failures_lately(table->form->oid, table->form->relowner, true,
+						   false);
+
+	if (n >= FAILURES)
+		pv_advise(rows, table->form, PV_WARNING, "failing", NULL,
+				  "ANALYZE of the table fails, so its statistics are old.",
+				  psprintf("%d in a row were not completed", n),
+				  "See the errors in parvacuum_history.  Most come from functions in indexes or in extended statistics.");
 }
 
 /* Has the table options of its own that have no effect? */
@@ -616,6 +620,7 @@ check_table(List **rows, HeapTuple tuple, TupleDesc desc)
 	if (table.form->relpersistence == RELPERSISTENCE_TEMP)
 		return;
 	check_failures(rows, &table);
+	check_analyze(rows, &table);
 	check_options(rows, &table);
 	check_served(rows, &table);
 	check_neglect(rows, &table);

@@ -37,6 +37,8 @@
 #include "storage/bufmgr.h"
 #include "storage/ipc.h"
 #include "storage/lock.h"
+#include "storage/proc.h"
+#include "storage/procarray.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -172,12 +174,15 @@ is_index(const LOCKTAG *tag)
 
 /*
  * Note who has waited longest for a lock that this process has.  Return false
- * if nobody waits.  Without indexes_too, who waits for an index is not meant;
+ * if nobody waits.  If the process was canceled, it is who may have canceled
+ * it, by core's deadlock check.  Otherwise who waits for an index is not meant;
  * the caller is in a transaction then, as this reads the catalog caches.
  */
 static bool
-note_lock_waiter(bool indexes_too)
+note_lock_waiter(bool canceled)
 {
+	TimestampTz since = GetCurrentTimestamp() -
+		DeadlockTimeout * INT64CONST(1000);
 	LockData   *data = GetLockStatusData();
 	const LockInstanceData *first = NULL;
 
@@ -187,7 +192,7 @@ note_lock_waiter(bool indexes_too)
 
 		if ((first == NULL || lock->waitStart < first->waitStart) &&
 			lock->waitStart != 0 && waits_for_us(lock, data) &&
-			(indexes_too || !is_index(&lock->locktag)))
+			(canceled ? lock->waitStart <= since : !is_index(&lock->locktag)))
 			first = lock;
 	}
 	if (first != NULL)
@@ -315,14 +320,15 @@ pv_history_begin(Relation rel, PvWork action, PvStartedBy started_by,
 }
 
 /*
- * Record that the scheduler has not got the lock of a table in this mode.  The
- * caller is in a transaction; this reads the catalog caches, and the locks of
- * all sessions.
+ * Record that the scheduler has not got the lock of a table in this mode, but
+ * not if another vacuum has it.  The caller is in a transaction; this reads the
+ * catalog caches, and the locks of all sessions.
  */
 void
 pv_history_skipped(Oid relid, PvWork action, LOCKMODE mode)
 {
 	HeapTuple	tuple;
+	PGPROC	   *holder;
 
 	if (!pv_history_exists())
 		return;
@@ -335,7 +341,9 @@ pv_history_skipped(Oid relid, PvWork action, LOCKMODE mode)
 	run.outcome = PV_OUTCOME_SKIPPED;
 	run.end_time = run.start_time;
 	note_lock_holder(relid, mode);
-	pv_history_add(&run, NULL, 0);
+	holder = BackendPidGetProc(run.lock_pid);
+	if (holder == NULL || (holder->statusFlags & PROC_IN_VACUUM) == 0)
+		pv_history_add(&run, NULL, 0);
 }
 
 /*

@@ -171,9 +171,8 @@ row_number(const PvHistoryRun *run)
 {
 	const PvResult *result = &run->result;
 
-	if (result->tuples_removed > 0 || result->dead_items > 0 ||
-		result->pages_removed > 0 || result->index_scans > 0 ||
-		result->ended_early != PV_END_NONE ||
+	if (result->tuples_removed > 0 || result->pages_removed > 0 ||
+		result->index_scans > 0 || result->ended_early != PV_END_NONE ||
 		(run->outcome == PV_OUTCOME_DONE &&
 		 result->wal_records > 2 + run->nindexes))
 		return run->id;

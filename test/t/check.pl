@@ -225,6 +225,15 @@ $node->restart;
 ok(pv_await($node, q{SELECT count(*) FROM parvacuum_check() WHERE name = 'not_vacuumed'}, '1'), 'a table that is not vacuumed');
 is(sql('SET stats_fetch_consistency = none', q{SELECT count(*) FROM parvacuum_check() WHERE name = 'not_vacuumed'}), 1, 'whatever way the statistics are read');
 is(rows('severity, subject, setting, evidence', 'not_vacuumed'), 'warning|public.t|autovacuum|600 dead rows, due from 250 on; no vacuum known', 'its dead rows');
+{
+	my $holder = pv_hold($node, 't');
+	my $long = pv_start_run($node, 'VACUUM (PARALLEL 0) t', 'parvacuum.enabled' => 'on', 'parvacuum.wait_at' => 'scan');
+	ok(pv_await($node, $pv_held, 'true'), 'a vacuum begins');
+	none('not_vacuumed', 'a table that is being vacuumed');
+	sql(q{SELECT pg_cancel_backend(pid) FROM pg_stat_progress_vacuum});
+	pv_finish($long);
+	$holder->quit;
+}
 sql('ALTER TABLE t SET (autovacuum_enabled = off)');
 is(rows('severity, setting', 'not_vacuumed'), 'warning|autovacuum_enabled', 'a table without autovacuum');
 pv_reload_with($node, autovacuum => 'on', autovacuum_naptime => '1h');
@@ -358,21 +367,47 @@ pv_reload_with($node, autovacuum => 'on', autovacuum_naptime => '1h');
 # Vacuums that fail, one after the other
 {
 	sql(q{CREATE FUNCTION may_fail(i int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN IF current_setting('pv.fail', true) = 'on' THEN RAISE 'does not work'; END IF; RETURN i; END $$},
-		'CREATE TABLE failing (a int) WITH (parvacuum.enabled)', 'INSERT INTO failing SELECT generate_series(1, 10000)',
+		'CREATE TABLE failing (a int) WITH (parvacuum.enabled)', 'CREATE INDEX ON failing (a)', 'INSERT INTO failing SELECT generate_series(1, 10000)',
 		'CREATE INDEX failing_brin ON failing USING brin (may_fail(a)) WITH (pages_per_range = 2)', 'INSERT INTO failing SELECT generate_series(1, 10000)');
+	sql('DELETE FROM failing WHERE a = 1');
 	my $fail = sub { return ($node->psql('postgres', q{SET pv.fail = on; VACUUM (PARALLEL 0) failing}))[0]; };
 	isnt($fail->(), 0, 'a vacuum fails') for 1 .. 2;
 	none('failing', 'two vacuums that failed');
 	isnt($fail->(), 0, 'another one fails');
 	is(rows('severity, subject', 'failing'), 'warning|public.failing', 'three vacuums that failed');
 	like(rows('evidence', 'failing'), qr/^3 vacuums in a row were not completed, the last one failed at 2.*: does not work$/, 'with the error');
+	is(sql(q{SELECT count(*), sum(runs) FROM parvacuum_history WHERE relname = 'failing'}), '2|3', 'those that have done nothing are one row of the history, though there are dead items');
 	with('pg_class', 'failing', 'relfrozenxid = ' . xid_of_age(110_000), sub { is(rows('severity', 'failing'), 'critical', 'of a table that must be frozen'); });
 	is(sql('SET ROLE owner', q{SELECT count(*) FROM parvacuum_check() WHERE name = 'failing'}), 0, 'not for others');
 	sql('VACUUM failing');
 	none('failing', 'after a vacuum that was completed');
 	$fail->() for 1 .. 2;
 	none('failing', 'others that failed count anew');
+	sql('DELETE FROM failing WHERE a = 2');
+	isnt(($node->psql('postgres', q{SET vacuum_cost_delay = 100; SET vacuum_cost_limit = 1; SET statement_timeout = '100ms'; VACUUM (DISABLE_PAGE_SKIPPING) failing}))[0], 0, 'a vacuum has no time') for 1 .. 3;
+	like(rows('evidence, advice', 'canceled'), qr/due to statement timeout\|No session waited for the table: .* statement_timeout/, 'vacuums that have no time');
+	sql('TRUNCATE failing');
+	ok(pv_await($node, q{SELECT count(*) FROM parvacuum_check() WHERE name = 'canceled'}, 0), 'a table that needs no vacuum any more');
 	sql('DROP TABLE failing');
+}
+
+# The scheduler beside another vacuum of the table, and at an ANALYZE that fails
+{
+	sql('CREATE TABLE busy (a int) WITH (parvacuum.enabled)', 'INSERT INTO busy SELECT generate_series(1, 1000)', 'ANALYZE busy', 'DELETE FROM busy',
+		'CREATE TABLE unknown (a int) WITH (parvacuum.enabled, autovacuum_analyze_threshold = 1)', 'INSERT INTO unknown SELECT generate_series(1, 100)', 'CREATE INDEX ON unknown (may_fail(a))',
+		q{CREATE OR REPLACE FUNCTION may_fail(i int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RAISE 'does not work'; END $$});
+	my $holder = pv_hold($node, 'busy');
+	my $long = pv_start_run($node, 'VACUUM (PARALLEL 0) busy', 'parvacuum.wait_at' => 'scan');
+	ok(pv_await($node, $pv_held, 'true'), 'a table is being vacuumed');
+	pv_reload_with($node, autovacuum => 'off', autovacuum_naptime => '1s', 'parvacuum.scheduler' => 'on');
+	ok(pv_await($node, 'SELECT skipped_lock > 3 FROM parvacuum_scheduler_stats()', 'true'), 'the scheduler would vacuum it too');
+	none('skipped', 'a table that is being vacuumed is not one that is always locked');
+	is(sql(q{SELECT count(*) FROM parvacuum_history WHERE relname = 'busy'}), 0, 'the history does not have it as skipped');
+	ok(pv_await($node, q{SELECT evidence FROM parvacuum_check() WHERE name = 'failing' AND subject = 'public.unknown'}, '3 in a row were not completed'), 'ANALYZE of a table fails');
+	$holder->quit;
+	ok(pv_finish($long), 'the other vacuum ends') or diag $long->{err};
+	pv_reload_with($node, autovacuum => 'on', autovacuum_naptime => '1h', 'parvacuum.scheduler' => 'off');
+	sql('DROP TABLE busy, unknown');
 }
 
 # Options that have no effect

@@ -21,7 +21,7 @@ my $pid;
 #
 # A worker that vacuums gives way to a session that waits for the lock of its table.
 #
-make_tables(200, qw(gives not_for_age));
+make_tables(200, qw(gives not_for_age by_hand));
 start_held('gives', 'a lock');
 my $locker = $node->background_psql('postgres');
 $locker->query_safe(q{SET lock_timeout = '2min'; BEGIN; LOCK TABLE gives IN ACCESS EXCLUSIVE MODE});
@@ -47,6 +47,21 @@ is(pv_findings($node, 'gives'), '', 'a lock: the table is whole');
 sql('CREATE ROLE keeper', 'ALTER TABLE gives OWNER TO keeper');
 is(sql('SET ROLE keeper', q{SELECT count(*), count(lock_pid), count(lock_usename), count(lock_query) FROM parvacuum_history WHERE relation = 'gives'::regclass AND outcome IN ('canceled', 'skipped')}), '2|2|2|0',
 	'a lock: the owner of the table does not see what sessions of other roles executed');
+
+# A vacuum that is canceled by hand has not given way to a session that waits since a moment.
+{
+	my $timeout = sql('SHOW deadlock_timeout');
+	reload_with(deadlock_timeout => '1min');
+	start_held('by_hand', 'by hand');
+	my $waiter = pv_start_run($node, 'BEGIN; LOCK TABLE by_hand IN SHARE MODE; COMMIT');
+	ok(pv_await($node, q{SELECT count(*) FROM pg_locks WHERE relation = 'by_hand'::regclass AND NOT granted}, 1), 'by hand: a session waits');
+	sql(q{SELECT parvacuum_cancel('by_hand')});
+	ok(pv_finish($waiter), 'by hand: it gets the lock');
+	is(sql(q{SELECT outcome, error, lock_pid FROM parvacuum_history WHERE relation = 'by_hand'::regclass AND outcome = 'canceled'}), 'canceled|canceling statement due to user request|', 'by hand: the history has no session');
+	reload_with(deadlock_timeout => $timeout);
+	release();
+	until_vacuumed('by_hand', 2, 'by hand: a later scan vacuums the table');
+}
 
 # A statement that needs a lock succeeds, but a vacuum against wraparound does not give way.
 start_held('not_for_age', 'wraparound');
