@@ -409,8 +409,9 @@ check_failures(List **rows, const Checked *table)
 		psprintf(": %s", pv_readable(last.error, last.encoding));
 	in_danger = table->state.xid_age > limits->danger_age ||
 		table->state.mxid_age > limits->multixact_danger_age;
-	if (table->state.dead < 1 && table->state.inserted < 1 && !in_danger)
-		return;
+	if (table->state.pages == 0 && table->state.dead < 1 &&
+		table->state.inserted < 1 && !in_danger)
+		return;					/* it was truncated */
 	session = session_text(&last);
 	pv_advise(rows, table->form, in_danger ? PV_CRITICAL : PV_WARNING,
 			  kinds[totals.last_outcome].name, NULL,
