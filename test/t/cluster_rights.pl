@@ -230,7 +230,7 @@ $_->quit for $caller, $lock;
 
 # What a partition's owner lets his function raise is an error of that partition only, whatever its code and its text are.
 sql('ALTER TABLE e4 OWNER TO mallory', q{CREATE FUNCTION mallory.f(i int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN i; END'},
-	'CREATE INDEX owned ON e4 USING brin (mallory.f(i)) WITH (pages_per_range = 1)', 'INSERT INTO e4 SELECT 31 FROM generate_series(1, 5000)');
+	'CREATE INDEX owned ON e4 USING brin (mallory.f(i)) WITH (pages_per_range = 1)', 'INSERT INTO e4 SELECT 31 FROM generate_series(1, 5000)', 'ANALYZE e4');    # the largest one is first
 for my $raise (q{'failed to connect to me'}, q{'x' USING ERRCODE = 'assert_failure'}, q{'%', repeat('long ', 10000)})
 {
 	sql(qq{CREATE OR REPLACE FUNCTION mallory.f(i int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS \$\$ BEGIN RAISE EXCEPTION $raise; END \$\$});

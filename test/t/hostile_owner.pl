@@ -387,10 +387,14 @@ ok($node->wait_for_log(qr/skipped table "postgres\.mallory\.old"|ERROR:  55P03: 
 for my $how ('', 'ALTER TABLE mallory.old RESET (parvacuum.enabled)')
 {
 	# The only worker is held elsewhere until the pause of the table is over.
+	if ($how)
+	{
+		hostile($how);
+		ok(pv_await($node, q{SELECT count(*) FROM parvacuum_queue WHERE relid = 'mallory.old'::regclass}, 0), 'danger: the table has no entry any more');
+	}
 	my $busy = pv_hold($node, 'victim.busy');
 	sql("SELECT parvacuum_enqueue('victim.busy')");
 	ok(pv_await($node, $pv_held, 'true'), 'danger: the worker is busy');
-	hostile($how) if $how;
 	my $failures = () = substr(slurp_file($node->logfile), $turn) =~ /ERROR:  55P03: old/g;
 	sleep 2**($failures - 1) + 1;
 	my $from = -s $node->logfile;
