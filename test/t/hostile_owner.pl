@@ -268,11 +268,11 @@ hostile(q{CREATE FUNCTION mallory.stuck(i int) RETURNS int IMMUTABLE LANGUAGE pl
 	map({ ("CREATE INDEX ON mallory.stuck_$_ (mallory.stuck(id))", "VACUUM ANALYZE mallory.stuck_$_", "INSERT INTO mallory.stuck_$_ SELECT i FROM generate_series(1, 1000) i") } 1, 2),
 	q{CREATE OR REPLACE FUNCTION mallory.stuck(i int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$
 		BEGIN LOOP BEGIN PERFORM pg_sleep(1000); EXCEPTION WHEN query_canceled THEN NULL; END; END LOOP; END $$});
-ok(pv_await($node, $at_tables, 2), 'functions: both processes sleep');
+ok(pv_await($node, "$at_tables AND wait_event = 'PgSleep'", 2), 'functions: both processes sleep');
 is(sql("SELECT parvacuum_cancel('mallory.stuck_$_')"), 't', "functions: table $_ is canceled") for 1, 2;
 hostile('CREATE OR REPLACE FUNCTION mallory.stuck(i int) RETURNS int IMMUTABLE LANGUAGE sql AS $$SELECT i$$');
 others_are_served('functions that ignore a cancel');
-like(slurp_file($node->logfile), qr/parvacuum scheduler worker FATAL:  .*terminating /, 'functions: the processes were ended');
+ok($node->wait_for_log(qr/parvacuum scheduler worker FATAL:  .*terminating /), 'functions: the processes are ended');
 
 # functions of large tables, in ANALYZE and in the cleanup of a BRIN index: they hold no place for
 # large tables.  Their end is the deadline of the table, also if they ignore the cancel.
