@@ -471,7 +471,6 @@ pv_entry_add(PvQueues *queues, PvDatabaseQueue *queue, const PvItem *item)
 	entry->item.pages = item->pages;
 	entry->item.toast_parent = item->toast_parent;
 	entry->item.score = item->score;
-	entry->item.tried = item->tried;
 	entry->item.state = PV_ITEM_WAITING;
 	entry->item.needed_since = queues->now;
 	entry->queue = queue;
