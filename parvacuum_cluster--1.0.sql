@@ -465,7 +465,7 @@ EXCEPTION WHEN OTHERS THEN
     PERFORM @extschema@.parvacuum_cluster_stop(run, SQLSTATE, SQLERRM);
     finished := true;
     success := false;
-    -- jsonb has no room for texts of any length, and the owner of the table may have written these.
+    -- The owner of the table may have written these texts, and jsonb refuses very long ones.
     result := left(SQLERRM, 10000) || coalesce(E'\nDETAIL:  ' || nullif(left(detail, 10000), ''), '') || coalesce(E'\nHINT:  ' || nullif(left(hint, 10000), ''), '');
 END $$;
 
@@ -737,7 +737,7 @@ BEGIN
             END IF;
             IF task ? 'begun' AND task ? 'error' THEN
                 -- A shard that was dropped meanwhile is forgotten; one that has moved is vacuumed where it is now.
-                -- That ends some time, as the owner may rename what fails again and again.
+                -- No more than a hundred are forgotten: an owner may rename a partition whenever its vacuum fails.
                 IF cardinality(array_positions(begun_ids, '')) < 100 AND NOT EXISTS (SELECT FROM @extschema@.parvacuum_cluster_shards(rel) s WHERE s.node = task->>'node' AND s.shard = task->>'shard') THEN
                     begun_nodes[(task->>'begun')::int] := '';
                     begun_ids[(task->>'begun')::int] := '';

@@ -116,7 +116,7 @@ pv_vacuum_rel(Relation rel, VacuumParams *params,
 	PG_TRY();
 	{
 		vacuum_together(vac, bstrategy);
-		pv_finish_phase(vac);
+		pv_finish_phase(vac);	/* the adaptive pace ends below */
 	}
 	PG_FINALLY();
 	{

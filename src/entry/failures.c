@@ -213,10 +213,10 @@ pv_failures_forget(Oid relid, Oid role, bool analyze_too)
 }
 
 /*
- * Return how many vacuums and sweeps of the table, or ANALYZE, have failed in a
- * row, the last one in the last hours; or with any_of_role, of those for which
- * its role has no entries.  What the queue knows of that ends when the owner
- * resets the table's options.
+ * Return how often vacuums and sweeps of the table, or its ANALYZE, have failed
+ * in a row; 0 if the last failure was hours ago.  With any_of_role, a table
+ * without an entry has that of all further tables of its role.  Unlike the
+ * queue's, these entries stay when the owner resets the table's options.
  */
 int
 pv_failures_lately(Oid relid, Oid role, bool analyze, bool any_of_role)
@@ -226,9 +226,10 @@ pv_failures_lately(Oid relid, Oid role, bool analyze, bool any_of_role)
 	int			count = 0;
 
 	LWLockAcquire(lock, LW_SHARED);
-	failure = pv_failures_find(shared_failures, &key);
-	if (failure && pv_now() - failure->failed_at < 2 * PV_LONGEST_PAUSE &&
-		(any_of_role || failure->key.relid == relid))
+	failure = any_of_role ? pv_failures_find(shared_failures, &key) :
+		hash_search(shared_failures, &key, HASH_FIND, NULL);
+	if (failure != NULL &&
+		pv_now() - failure->failed_at < 2 * PV_LONGEST_PAUSE)
 		count = failure->count;
 	LWLockRelease(lock);
 	return count;

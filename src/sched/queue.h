@@ -83,7 +83,8 @@ typedef struct PvItem
 	bool		requested;		/* a role has asked for it */
 	bool		urgent;			/* ... and to go first */
 	bool		again;			/* it was requested while it was running */
-	bool		tried;			/* begun, and not completed */
+	bool		tried;			/* begun, and not completed; offered: its
+								 * vacuums have failed lately */
 	bool		maybe_held;		/* the horizon has held back its dead rows at
 								 * the last vacuum, and may do so still */
 	double		charge;			/* copy: of its owner, as in PvOrder */

@@ -174,9 +174,12 @@ is_index(const LOCKTAG *tag)
 
 /*
  * Note who has waited longest for a lock that this process has.  Return false
- * if nobody waits.  If the process was canceled, it is who may have canceled
- * it, by core's deadlock check.  Otherwise who waits for an index is not meant;
- * the caller is in a transaction then, as this reads the catalog caches.
+ * if nobody waits.
+ *
+ * If the process was canceled, only sessions that have waited for
+ * deadlock_timeout count, since no others can have canceled it.  If it was not,
+ * those that wait for an index do not count.  The caller is in a transaction
+ * then, as this reads the catalog caches.
  */
 static bool
 note_lock_waiter(bool canceled)

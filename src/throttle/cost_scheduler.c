@@ -164,8 +164,8 @@ pv_cost_pause(int64 until)
 }
 
 /*
- * Launcher: show how the rate is set; NULL if it is the fixed one.  The turn of
- * which this was the outcome took so long.
+ * Launcher: show how the rate is set; NULL if it is the fixed one.  usecs is
+ * how long the turn took that has just ended.
  */
 void
 pv_cost_show_pace(const PvPace *pace, int64 usecs)

@@ -84,8 +84,8 @@ typedef struct PvPaceShown
 	double		harm;
 	PvPaceLimit limit;
 	TimestampTz since;			/* ... it limits the rate, by our clock */
-	int64		usecs;			/* ever, in which anything but the vacuums
-								 * themselves did; only increases */
+	int64		usecs;			/* since the start, with any limit but
+								 * PV_PACE_NOTHING */
 } PvPaceShown;
 
 /* throttle/cost_scheduler.c */

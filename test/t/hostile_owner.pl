@@ -372,8 +372,8 @@ $node->safe_psql('mallory_1', 'SET default_transaction_read_only = off; SET ROLE
 ok($node->poll_query_until('mallory_1', q{SELECT analyze_count > 0 FROM pg_stat_all_tables WHERE relid = 'of_others'::regclass}), 'settings: a table of others in his database is analyzed');
 
 #
-# Danger of wraparound: a table that fails comes first once, whatever its owner's function raises,
-# and whatever he does that a new entry of it is made.
+# Danger of wraparound: a table whose vacuum fails comes first once.  It does not come first again
+# if its function raises the error of a lock, nor after its options were reset and set.
 #
 pv_reload_with($node, 'parvacuum.scheduler_workers' => 1, 'parvacuum.wait_at' => 'scan');
 my $turn = -s $node->logfile;
@@ -386,12 +386,12 @@ sql('BEGIN', is_old('mallory.old', 900000000), 'COMMIT');
 ok($node->wait_for_log(qr/skipped table "postgres\.mallory\.old"|ERROR:  55P03: old/, $turn), 'danger: the vacuum of a table has failed');
 for my $how ('', 'ALTER TABLE mallory.old RESET (parvacuum.enabled)')
 {
-	# The only worker is held elsewhere until the pause of the table is over.
 	if ($how)
 	{
 		hostile($how);
 		ok(pv_await($node, q{SELECT count(*) FROM parvacuum_queue WHERE relid = 'mallory.old'::regclass}, 0), 'danger: the table has no entry any more');
 	}
+	# The only worker is held elsewhere until the pause of the table is over.
 	my $busy = pv_hold($node, 'victim.busy');
 	sql("SELECT parvacuum_enqueue('victim.busy')");
 	ok(pv_await($node, $pv_held, 'true'), 'danger: the worker is busy');
