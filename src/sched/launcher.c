@@ -336,8 +336,10 @@ look_at_core(PvWorkerSlot *slot, TimestampTz now)
 /*
  * Cancel what takes too long.  End workers that still are at what was canceled
  * some time ago, since a function may have caught the cancel, and those that
- * still wait for the lock of their database.  Tell the pacer how urgent the
- * tables at work are.  Return whether there is any worker.
+ * still wait for the lock of their database.  Free the slots of workers that
+ * have not attached by then: they may have ended without any report, if the
+ * launcher before has started them.  Tell the pacer how urgent the tables at
+ * work are.  Return whether there is any worker.
  */
 static bool
 look_at_workers(void)
@@ -443,7 +445,6 @@ begin(void)
 	SetConfigOption("stats_fetch_consistency", "none", PGC_SUSET,
 					PGC_S_OVERRIDE);
 	pv_launcher_begin();
-	pv_queue_launcher_begin();
 	ereport(DEBUG1, (errmsg_internal("parvacuum launcher started")));
 	pv_pacer_begin();
 	follow_configuration();

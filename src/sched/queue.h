@@ -381,8 +381,6 @@ extern int	pv_queue_copy(Oid database, PvItem **items);
 extern void pv_sched_count(PvCount what);
 extern uint64 pv_sched_counted(PvCount what);
 
-extern void pv_queue_launcher_begin(void);
-
 extern PvWorkerSlot *pv_queue_attach(int slot, uint32 token);
 extern void pv_queue_set_connected(void);
 extern void pv_queue_set_pages(double pages,

@@ -154,30 +154,6 @@ pv_queue_copy(Oid database, PvItem **items)
 
 
 /* ----------------------------------------------------------------
- *		The launcher
- * ----------------------------------------------------------------
- */
-
-/*
- * This process is the launcher from now on.  Workers that the one before has
- * started and that have not attached may have ended without any report.
- */
-void
-pv_queue_launcher_begin(void)
-{
-	(void) pv_queue_lock(LW_EXCLUSIVE);
-	for (int i = 0; i < PV_MAX_SCHED_WORKERS; i++)
-	{
-		PvWorkerSlot *slot = &queues.shared->slots[i];
-
-		if (slot->used && slot->pid == 0)
-			pv_queue_remove_worker(&queues, slot);
-	}
-	pv_queue_unlock();
-}
-
-
-/* ----------------------------------------------------------------
  *		A worker
  * ----------------------------------------------------------------
  */

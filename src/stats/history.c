@@ -72,9 +72,7 @@
 
 typedef struct HistoryShared
 {
-	bool		in_the_way;		/* a file that cannot be used has the name;
-								 * only who writes the file uses this */
-	/* all of the rest is under the lock */
+	/* all of this is under the lock */
 	bool		changing;		/* within a change, in which an immediate
 								 * shutdown may kill the process */
 	bool		unwritten;		/* something is not in the file */
@@ -101,16 +99,8 @@ static const PvRecords no_records;
 static bool
 replace_file(const char *image, Size size)
 {
-	struct stat st;
 	FILE	   *file;
 	bool		good;
-
-	/* the administrator may have moved it away */
-	if (shared->in_the_way && lstat(HISTORY_FILE, &st) != 0 &&
-		errno == ENOENT)
-		shared->in_the_way = false;
-	if (shared->in_the_way)
-		return false;
 
 	/* what a crash or somebody else has left under this name is of no use */
 	(void) unlink(NEW_FILE);
@@ -182,25 +172,16 @@ read_file(Size *size, const char **problem)
 static void
 keep_aside(const char *problem)
 {
-	int			failed = rename(HISTORY_FILE, BAD_FILE) != 0 ? errno : 0;
+	bool		kept = rename(HISTORY_FILE, BAD_FILE) == 0;
 
-	shared->in_the_way = failed != 0;
 	ereport(WARNING,
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("could not use parvacuum's history in file \"%s\"",
 					HISTORY_FILE),
 			 errdetail("%s  The history begins anew.", problem),
-			 failed ?
-			 errhint("Move the file away, so that the new history can be written.") :
-			 errhint("The file is kept as \"%s\".", BAD_FILE)));
-	if (failed)
-	{
-		errno = failed;
-		ereport(LOG,
-				(errcode_for_file_access(),
-				 errmsg("could not rename file \"%s\" to \"%s\": %m",
-						HISTORY_FILE, BAD_FILE)));
-	}
+			 kept ? errhint("The file is kept as \"%s\".", BAD_FILE) :
+			 errhint("The new history replaces the file, which could not be renamed to \"%s\": %m",
+					 BAD_FILE)));
 }
 
 /* Read the file, if there is one, into records that are new. */
@@ -211,7 +192,6 @@ read_history(PvRecords *records)
 	Size		size;
 	char	   *image = read_file(&size, &problem);
 
-	shared->in_the_way = false; /* it may have been moved before a crash */
 	if (image != NULL)
 	{
 		problem = pv_records_read_image(records, GetSystemIdentifier(),
