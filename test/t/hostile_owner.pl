@@ -371,42 +371,6 @@ sql("ALTER DATABASE mallory_1 SET $_") for q{role = 'mallory'}, 'default_transac
 $node->safe_psql('mallory_1', 'SET default_transaction_read_only = off; SET ROLE postgres; CREATE TABLE of_others (id int) WITH (parvacuum.enabled); INSERT INTO of_others SELECT generate_series(1, 1000)');
 ok($node->poll_query_until('mallory_1', q{SELECT analyze_count > 0 FROM pg_stat_all_tables WHERE relid = 'of_others'::regclass}), 'settings: a table of others in his database is analyzed');
 
-#
-# Danger of wraparound: a table whose vacuum fails comes first once.  It does not come first again
-# if its function raises the error of a lock, nor after its options were reset and set.
-#
-pv_reload_with($node, 'parvacuum.scheduler_workers' => 1, 'parvacuum.wait_at' => 'scan');
-my $turn = -s $node->logfile;
-sub is_old { return ("UPDATE pg_class SET relfrozenxid = ((pg_current_xact_id()::text::bigint - $_[1]) & 4294967295)::text::xid WHERE oid = '$_[0]'::regclass", "ALTER TABLE $_[0] SET (parvacuum.enabled)"); }
-hostile(q{CREATE FUNCTION mallory.old(i int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN i; END'}, 'CREATE TABLE mallory.old (id int) WITH (autovacuum_analyze_threshold = 1000000)',
-	'INSERT INTO mallory.old SELECT i FROM generate_series(1, 1000) i', 'CREATE INDEX ON mallory.old USING brin (mallory.old(id)) WITH (pages_per_range = 1)', 'INSERT INTO mallory.old SELECT i FROM generate_series(1, 1000) i',
-	q{CREATE OR REPLACE FUNCTION mallory.old(i int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'old' USING ERRCODE = 'lock_not_available'; END $$});
-sql('CREATE TABLE victim.busy (id int) WITH (parvacuum.enabled, autovacuum_enabled = off)', 'INSERT INTO victim.busy VALUES (1)');
-sql('BEGIN', is_old('mallory.old', 900000000), 'COMMIT');
-ok($node->wait_for_log(qr/skipped table "postgres\.mallory\.old"|ERROR:  55P03: old/, $turn), 'danger: the vacuum of a table has failed');
-for my $how ('', 'ALTER TABLE mallory.old RESET (parvacuum.enabled)')
-{
-	if ($how)
-	{
-		hostile($how);
-		ok(pv_await($node, q{SELECT count(*) FROM parvacuum_queue WHERE relid = 'mallory.old'::regclass}, 0), 'danger: the table has no entry any more');
-	}
-	# The only worker is held elsewhere until the pause of the table is over.
-	my $busy = pv_hold($node, 'victim.busy');
-	sql("SELECT parvacuum_enqueue('victim.busy')");
-	ok(pv_await($node, $pv_held, 'true'), 'danger: the worker is busy');
-	my $failures = () = substr(slurp_file($node->logfile), $turn) =~ /ERROR:  55P03: old/g;
-	sleep 2**($failures - 1) + 1;
-	my $from = -s $node->logfile;
-	sql('DROP TABLE IF EXISTS victim.old', 'CREATE TABLE victim.old AS SELECT i FROM generate_series(1, 1000) i');
-	sql('BEGIN', is_old('victim.old', 800000000), is_old('mallory.old', 900000000), 'COMMIT');
-	$busy->quit;
-	my $done = qr/automatic [^\n]*vacuum [^\n]*victim\.old/;
-	ok($node->wait_for_log($done, $from), 'danger: a younger table of others is vacuumed');
-	unlike(substr(slurp_file($node->logfile), $from) =~ s/$done.*//sr, qr/55P03: old/, 'danger: the one that fails was not before it' . ($how ? ' as a new entry' : ''));
-	ok($node->wait_for_log(qr/55P03: old/, $from), 'danger: it is after it');
-}
-
 pv_no_crash($node, 'the server');
 $node->stop;
 done_testing();
