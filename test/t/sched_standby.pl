@@ -38,8 +38,9 @@ sql('VACUUM ANALYZE e_function');
 reload_with('parvacuum.scheduler' => 'off');
 sql('CREATE DATABASE closed');
 $node->safe_psql('closed', q{CREATE TABLE t (pad char(5000)); ALTER TABLE t ALTER pad SET STORAGE PLAIN; INSERT INTO t VALUES ('one page')});
-# A table with pages that only an aggressive vacuum reads, and with nothing else to vacuum
-sql('SET vacuum_freeze_min_age = 1000000', "CREATE TABLE aged WITH ($in, $low, autovacuum_vacuum_insert_threshold = -1, $calm) AS SELECT i, repeat('x', 1000) FROM generate_series(1, 2000) i", 'VACUUM aged');
+# A table with pages that only an aggressive vacuum reads, and with nothing else to vacuum.  A limit
+# of its own that is higher has no effect.
+sql('SET vacuum_freeze_min_age = 1000000', "CREATE TABLE aged WITH ($in, $low, autovacuum_vacuum_insert_threshold = -1, autovacuum_freeze_max_age = 1000000, $calm) AS SELECT i, repeat('x', 1000) FROM generate_series(1, 2000) i", 'VACUUM aged');
 is(sql(q{SELECT all_visible > 200 AND all_frozen < 100 FROM pg_visibility_map_summary('aged')}), 't', 'an old table: its pages are not all-frozen');
 sql(q{DO $$ BEGIN FOR i IN 1 .. 62000 LOOP PERFORM txid_current(); COMMIT; END LOOP; END $$});
 # A page that is not frozen by the settings of that database, which count for half of autovacuum_freeze_max_age at most
