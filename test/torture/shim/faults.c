@@ -82,6 +82,9 @@ extern volatile uint32_t CritSectionCount __attribute__((weak));
 /* bgw_type of a struct BackgroundWorker follows its name */
 #define TYPE_OFFSET 96
 
+/* The failed calls whose stacks are written, since a fault was armed */
+#define MAX_TRACED	50
+
 /* Not to be entered again, by allocations of its own */
 static __thread bool deciding = false;
 
@@ -143,21 +146,27 @@ static bool
 is_due(const char *call, const char *path)
 {
 	int32_t		n;
+	int32_t		before;			/* calls that have failed before */
 	void	   *frames[40];
 	int			nframes;
 
 	n = __atomic_fetch_add(&control->seen, 1, __ATOMIC_SEQ_CST);
 	if (n < control->skip || n - control->skip >= control->times)
 		return false;
-	if (__atomic_fetch_add(&control->injected, 1, __ATOMIC_SEQ_CST) == 0)
+	before = __atomic_fetch_add(&control->injected, 1, __ATOMIC_SEQ_CST);
+	if (before == 0)
 		snprintf(control->what, sizeof(control->what), "%s%s of process %d, %s%s",
 				 call, &CritSectionCount != NULL && CritSectionCount > 0 ?
 				 " in a critical section" : "", (int) getpid(),
 				 strerrorname_np(control->error) ?
 				 strerrorname_np(control->error) : "short", path);
-	nframes = backtrace(frames, 40);
-	dprintf(trace, "-- %s%s\n", call, path);
-	backtrace_symbols_fd(frames, nframes, trace);
+	/* a vacuum of which each call is short makes very many */
+	if (before < MAX_TRACED)
+	{
+		nframes = backtrace(frames, 40);
+		dprintf(trace, "-- %s%s\n", call, path);
+		backtrace_symbols_fd(frames, nframes, trace);
+	}
 	errno = control->error;
 	return true;
 }
