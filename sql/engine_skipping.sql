@@ -1,7 +1,6 @@
 -- Which pages are read, by the visibility map: the rule that docs/internals.md describes
--- under "What is read".  One page or two that may be skipped are read nevertheless, also at
--- the end of a range of a participant.  Samples of skipped pages are read in the last part
--- only; before, the numbers are those of the rule.
+-- under "What is read".  Samples of skipped pages are read in the last part only; before,
+-- the numbers are those of the rule.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS parvacuum;
 CREATE EXTENSION IF NOT EXISTS pg_visibility;
@@ -41,6 +40,17 @@ SELECT pages_scanned, tuples_removed, relfrozenxid_advanced FROM parvacuum_run('
 RESET parvacuum.shortest_skip;
 UPDATE pages SET v = 3 WHERE id % 10 = 0;
 SELECT pages_scanned, tuples_removed FROM parvacuum_run('pages', workers => 0, disable_page_skipping => true) WHERE relid = 'pages'::regclass;
+
+-- Single pages are skipped if half of all pages may be.
+SELECT fill(3000);
+VACUUM (FREEZE) pages;
+UPDATE pages SET v = 1 WHERE id % 2 = 1;
+SELECT pages_scanned FROM parvacuum_run('pages', workers => 0) WHERE relid = 'pages'::regclass;
+-- If fewer may be, runs of three are skipped, and two pages between others are read.
+SELECT fill(3000);
+VACUUM (FREEZE) pages;
+UPDATE pages SET v = 1 WHERE id % 12 NOT IN (0, 1, 6, 7, 8);
+SELECT pages_scanned FROM parvacuum_run('pages', workers => 0) WHERE relid = 'pages'::regclass;
 
 -- A hundred consecutive pages are not frozen; the row that holds back relfrozenxid is on
 -- a page that was changed.  The hundred pages are few beside those that have to be read,

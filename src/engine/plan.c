@@ -45,7 +45,8 @@
 #define CORES_RULE_PAGES		1024
 
 /*
- * Other tables skip runs of at least this many pages.  To read one page or two
+ * Other tables skip even single pages, unless more than half of the pages must
+ * be read.  Then they skip runs of at least this many: to read one page or two
  * more takes less time than a jump over them, which ends a larger read.
  */
 #define SKIP_THRESHOLD			3
@@ -81,8 +82,7 @@ pv_plan_skipping(PvVacuum *vac)
 	bool		is_set = pv_guc_shortest_skip > 0;
 
 	skipping->shortest = is_set ? pv_guc_shortest_skip :
-		rel_pages <= CORES_RULE_PAGES ? PV_CORE_SKIP_THRESHOLD :
-		SKIP_THRESHOLD;
+		PV_CORE_SKIP_THRESHOLD;
 	if ((vac->params->options & VACOPT_DISABLE_PAGE_SKIPPING) ||
 		rel_pages < skipping->shortest)
 		return;
@@ -101,8 +101,9 @@ pv_plan_skipping(PvVacuum *vac)
 	pv_sample_plan(&skipping->sample, pv_guc_sample_pages, rel_pages,
 				   skipping->all_visible ? vac->allvisible_before :
 				   vac->allfrozen_before);
-	if (!is_set && skipping->sample.every == 1)
-		skipping->shortest = PV_CORE_SKIP_THRESHOLD;
+	if (!is_set && rel_pages > CORES_RULE_PAGES && skipping->sample.every != 1)
+		skipping->shortest =
+			pv_pages_to_read(vac) > rel_pages / 2 ? SKIP_THRESHOLD : 1;
 	skipping->shortest_unfrozen = is_set || unfrozen > CORES_RULE_PAGES ?
 		skipping->shortest : PV_CORE_SKIP_THRESHOLD;
 }
