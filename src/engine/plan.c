@@ -79,6 +79,7 @@ pv_plan_skipping(PvVacuum *vac)
 	PvSkipping *skipping = &vac->plan.skipping;
 	BlockNumber rel_pages = vac->plan.rel_pages;
 	BlockNumber unfrozen;
+	BlockNumber to_read;
 	bool		is_set = pv_guc_shortest_skip > 0;
 
 	skipping->shortest = is_set ? pv_guc_shortest_skip :
@@ -98,12 +99,11 @@ pv_plan_skipping(PvVacuum *vac)
 	skipping->all_visible = !vac->plan.aggressive &&
 		(is_set ||
 		 unfrozen > (rel_pages - vac->allvisible_before) * CHEAP_FRACTION);
+	to_read = pv_pages_to_read(vac);
 	pv_sample_plan(&skipping->sample, pv_guc_sample_pages, rel_pages,
-				   skipping->all_visible ? vac->allvisible_before :
-				   vac->allfrozen_before);
+				   rel_pages - to_read);
 	if (!is_set && rel_pages > CORES_RULE_PAGES && skipping->sample.every != 1)
-		skipping->shortest =
-			pv_pages_to_read(vac) > rel_pages / 2 ? SKIP_THRESHOLD : 1;
+		skipping->shortest = to_read > rel_pages / 2 ? SKIP_THRESHOLD : 1;
 	skipping->shortest_unfrozen = is_set || unfrozen > CORES_RULE_PAGES ?
 		skipping->shortest : PV_CORE_SKIP_THRESHOLD;
 }
