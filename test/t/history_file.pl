@@ -131,7 +131,7 @@ for my $case (sort keys %bad)
 	$node->stop('immediate');
 }
 
-# Files that cannot even be read.  What stands in the way is kept, too.
+# Files that cannot even be read.  They are kept, or if they cannot be, what stands in the way is.
 my $nowhere = sub { mkdir "$file.bad"; open my $in, '>', "$file.bad/x" or die; close $in; };
 my %odd = (
 	'no right to read it' => [ sub { write_file($good); chmod 0, $file }, qr/It could not be opened: Permission denied\./, 'kept as "pg_stat/parvacuum.stat.bad"', sub { (stat "$file.bad")[2] & 0777 } ],

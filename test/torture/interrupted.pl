@@ -31,8 +31,9 @@ sub on_both { my ($statement) = @_; return sql(map { $statement =~ s/TWIN/$_/gr 
 sub indexes { return split /\n/, sql(q{SELECT indexrelid::regclass FROM pg_index WHERE indrelid = 'ours'::regclass}) }
 
 # The same change of both twins.  A new row could use the space of a row that only one of
-# them has lost, so rows are only deleted.  A table keeps at least one index, or has none: from
-# 17 on a page that becomes empty keeps a line pointer only if there are indexes at that time.
+# them has lost, so rows are only deleted.  A table never loses its last index, and one without
+# indexes gets none.  From 17 on a page from which the last row is removed keeps a line pointer
+# if the table has indexes then, and none otherwise.
 sub change
 {
 	my $from = 1 + int rand $rows;

@@ -82,7 +82,7 @@ extern volatile uint32_t CritSectionCount __attribute__((weak));
 /* bgw_type of a struct BackgroundWorker follows its name */
 #define TYPE_OFFSET 96
 
-/* The failed calls whose stacks are written, since a fault was armed */
+/* Stacks are written of so many failed calls, since a fault was armed */
 #define MAX_TRACED	50
 
 /* Not to be entered again, by allocations of its own */
@@ -160,7 +160,7 @@ is_due(const char *call, const char *path)
 				 " in a critical section" : "", (int) getpid(),
 				 strerrorname_np(control->error) ?
 				 strerrorname_np(control->error) : "short", path);
-	/* a vacuum of which each call is short makes very many */
+	/* if every call is to be short, there are thousands */
 	if (before < MAX_TRACED)
 	{
 		nframes = backtrace(frames, 40);
